@@ -12,13 +12,16 @@ use std::path::{Path, PathBuf};
 use lighthaul_base::seats;
 use lighthaul_daemon::allowed_keys::AllowedKeys;
 use lighthaul_daemon::serve::{Server, serve_once};
+use lighthaul_daemon::served_stores::Stores;
 use lighthaul_daemon::settings::{AccessPolicy, Limits, Settings};
 use lighthaul_fs::file_access::FileAccess;
 use lighthaul_grammar::serve::{Serve, ServeLimits};
 use lighthaul_io::crypto::identity::Identity;
 use lighthaul_io::crypto::tls;
+use lighthaul_objects::serving;
 use lighthaul_remote::dial::load_key;
 use lighthaul_remote::paths;
+use lighthaul_remote::place::Place;
 use lighthaul_service::log;
 use lighthaul_service::metrics::tell_metrics;
 use lighthaul_session::error::{Error, FileAction};
@@ -48,6 +51,7 @@ pub(crate) fn run(args: &Serve) -> Result<(), Error> {
             },
             root: args.root.clone(),
             plain: true,
+            stores: Stores::new(),
             relay: true,
             gateway: None,
             limits: Limits::default(),
@@ -82,6 +86,7 @@ pub(crate) fn run(args: &Serve) -> Result<(), Error> {
         },
         // with the root /, no path is outside
         root: args.root.clone().filter(|root| root != Path::new("/")),
+        stores: stores(args, root)?,
         plain: args.plain,
         relay: !args.no_relay,
         gateway: None,
@@ -94,6 +99,9 @@ pub(crate) fn run(args: &Serve) -> Result<(), Error> {
         tell_metrics(address, server.show_metrics(address))?;
     }
     info!("serving the directory {}", root.display());
+    for store in &args.store {
+        info!("serving the object store {store}");
+    }
     info!("this host's key is {key}");
     info!("accepting keys in {}", allowed.display());
     // without a service manager the notification has no receiver
@@ -124,6 +132,35 @@ fn limits(args: &ServeLimits) -> Limits {
     }
 }
 
+/// Opens the object stores, each with a name that clients see as a directory of the root.
+fn stores(args: &Serve, root: &Path) -> Result<Stores, Error> {
+    let spool = args.spool.as_deref().unwrap_or(Path::new(SPOOL));
+    let mut stores = Stores::new();
+    for text in &args.store {
+        let malformed = || {
+            let text = format!(
+                "--store {text}: write NAME=s3://BUCKET/PREFIX; clients see the name as a directory"
+            );
+            usage(text)
+        };
+        let (name, url) = text.split_once('=').ok_or_else(malformed)?;
+        let is_name = !name.is_empty() && !name.contains('/') && name != "." && name != "..";
+        if !is_name || stores.contains_key(name) {
+            return Err(malformed());
+        }
+        if root.join(name).symlink_metadata().is_ok() {
+            let root = root.display();
+            let text = format!(
+                "--store {text}: {root} already has {name}; choose another name for the store"
+            );
+            return Err(usage(text));
+        }
+        let opened = serving::open(&Place::parse(url)?, spool)?;
+        stores.insert(name.to_owned(), opened);
+    }
+    Ok(stores)
+}
+
 /// Refuses lists that cannot be read. The server logs malformed lines when it reads the lists.
 fn check_lists(paths: &[&Path]) -> Result<(), Error> {
     for path in paths {
@@ -132,6 +169,9 @@ fn check_lists(paths: &[&Path]) -> Result<(), Error> {
     }
     Ok(())
 }
+
+/// Usual directory for bytes whose parts are not complete.
+const SPOOL: &str = "/var/tmp";
 
 #[cfg(test)]
 mod tests {

@@ -32,6 +32,12 @@ pub enum Fault {
     /// Rules protect the contents of a directory that would be replaced.
     #[error("{0}, but rules protect some of its contents")]
     Protected(String),
+    /// A symbolic link in a copy to an object store.
+    #[error(
+        "cannot create {}: object stores have no symbolic links; use -L to copy what it points to, or exclude it",
+        .0.display()
+    )]
+    LinkToStore(PathBuf),
     /// A name that the file system refuses.
     #[error("{0}")]
     Name(NameFault),
@@ -154,6 +160,7 @@ impl Coded for Fault {
             | Self::InTheWay(_)
             | Self::Protected(_)
             | Self::Name(_)
+            | Self::LinkToStore(_)
             | Self::Busy(_) => Code::Open,
             Self::TooLarge { .. } | Self::NoSpace { .. } | Self::NoObject => Code::Io,
             Self::LinkedFailed { code, .. } => Code::from_number(*code),

@@ -6,6 +6,7 @@
 //! - [`pace`]: rate and remaining time, smoothed; [`monitor`]: counters and events; [`watch`]: events for an observer;
 //!   [`bottleneck`]: its limiting factor
 //! - [`failures`]: failed entries with reasons; [`error`]: faults
+//! - [`object_target`]: directories in object stores
 //! - [`work`]: steps of one side, counted; [`stall`]: end of a copy in which neither side works
 
 pub mod bottleneck;
@@ -18,6 +19,7 @@ pub mod error;
 pub mod failures;
 pub mod message;
 pub mod monitor;
+pub mod object_target;
 pub mod pace;
 pub mod relay;
 pub mod report;

@@ -145,6 +145,7 @@ pub(crate) const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
     use std::net::{Ipv4Addr, TcpListener};
     use std::path::PathBuf;
     use std::{env, fs, thread};
@@ -190,6 +191,7 @@ mod tests {
             root: Some("/srv".into()),
             plain: false,
             ports: None,
+            stores: BTreeMap::new(),
             relay: true,
             gateway: None,
             limits: Limits::default(),

@@ -51,6 +51,14 @@ pub(crate) enum Fault {
         "the daemon there refuses unencrypted packets; omit --plain, or start it with `lighthaul serve --plain`"
     )]
     PlainDisabled,
+    /// The request needs another way to the object store.
+    #[error(
+        "{0} is an object store, and the daemon there only takes copies to it; use its own URL, as in s3://BUCKET"
+    )]
+    StoreIsTarget(String),
+    /// An option that has no meaning for object stores.
+    #[error("{0} does not apply to object stores: omit it")]
+    StoreOption(&'static str),
     /// The key may not write.
     #[error(
         "your key may only read there; the daemon's operator can change that with `lighthaul allow`"
@@ -188,9 +196,12 @@ impl Coded for Fault {
             | Self::Narrowed(_)
             | Self::InvitedTwice
             | Self::NoSession => Code::Permission,
-            Self::FilesFrom | Self::ZeroRate | Self::Timetable { .. } | Self::HostName => {
-                Code::Usage
-            }
+            Self::StoreIsTarget(_)
+            | Self::StoreOption(_)
+            | Self::FilesFrom
+            | Self::ZeroRate
+            | Self::Timetable { .. }
+            | Self::HostName => Code::Usage,
             Self::EarlierAttempt | Self::NotCalled | Self::Silent | Self::Unread => Code::TimedOut,
             Self::NoneFree { .. }
             | Self::Revoked

@@ -3,6 +3,7 @@
 //! - [`serve`]: the server; [`settings`]: its settings; `service`: shared state; `error`, `call_error`: faults
 //! - `accept_queue`, `site_index`, [`client_hello`]: connections before the `ClientHello`; `handshakes`: after it;
 //!   `recent_hosts`, `failed_sites`: hosts and sites that come first and last; `refused_keys`: keys to log once
+//! - [`served_stores`]: object stores as directories of the root
 //! - `admission`, `authorizer`: rights of a client, from `watched_keys`, [`allowed_keys`], [`rights`] or [`statement`]
 //! - `session`, `rights_monitor`: one session; `request`, `session_request`: its request; `request_limits`,
 //!   `request_rights`: its bounds; `send_settings`, `stream_request`: copies and streams; `joins`, `attempts`: its
@@ -23,6 +24,7 @@ pub mod link_status;
 pub mod rights;
 pub mod scrape_request;
 pub mod serve;
+pub mod served_stores;
 pub mod settings;
 pub mod statement;
 pub mod third_party;

@@ -11,6 +11,7 @@ use lighthaul_session::protocol;
 use crate::error::Fault;
 use crate::request::Request;
 use crate::rights::Rights;
+use crate::served_stores;
 use crate::session_request::SessionRequest;
 use crate::settings::Settings;
 
@@ -50,7 +51,7 @@ pub(crate) fn check(
     if rights.read_only && writes(request) {
         return refuse(Fault::ReadOnly);
     }
-    Ok(())
+    served_stores::check_request(settings, rights, request)
 }
 
 /// Returns true if a request changes files of the daemon.
@@ -87,6 +88,7 @@ mod tests {
     use super::*;
     use crate::gateway_links::GatewayLinks;
     use crate::link_message::Greeting;
+    use crate::served_stores::Stores;
     use crate::settings::{AccessPolicy, Limits};
 
     /// Settings of a daemon for files that refuses nothing.
@@ -102,6 +104,7 @@ mod tests {
             identity,
             root: None,
             plain: true,
+            stores: Stores::default(),
             relay: true,
             gateway: None,
             limits: Limits::default(),
@@ -304,6 +307,7 @@ mod tests {
     fn daemon_refuses_features_that_its_operator_has_disabled() {
         let strict = Settings {
             plain: false,
+
             relay: false,
             ..files()
         };

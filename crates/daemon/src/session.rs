@@ -48,8 +48,10 @@ use crate::resource_pool::Allocation;
 use crate::rights::Rights;
 use crate::rights_monitor::monitored;
 use crate::send_settings::send_settings;
+use crate::served_stores;
 use crate::service::Service;
 use crate::session_request::SessionRequest;
+use crate::settings::Settings;
 use crate::stream_request::serve_stream;
 
 /// Maximum number of probes that wait for their session.
@@ -236,8 +238,8 @@ fn run_request(
         if let Request::Gateway(greeting) = &request.request {
             return link(client, &role, greeting, request.hello.plain, service);
         }
-        let paths = Arc::clone(&service.paths);
-        work(session, role, request, (rights, budget, paths), meter)
+        let known = (Arc::clone(&service.paths), &service.settings);
+        work(session, role, request, (rights, budget, known), meter)
     });
     lock().remove(&number);
     result
@@ -247,18 +249,24 @@ fn work(
     session: &Session,
     role: Role,
     SessionRequest { hello, request }: SessionRequest,
-    (rights, budget, known): (&Rights, Budget, Arc<Paths>),
+    (rights, budget, (known, own)): (&Rights, Budget, (Arc<Paths>, &Settings)),
     meter: &mut Meter<'_>,
 ) -> Result<Summary, Error> {
     let mut watcher = |sight: CopyEvent| meter.observe(&sight);
     let agree = || session.say(&Message::Welcome);
     match request {
-        Request::Receive { target, options } => {
-            let landing = TargetFolder::open(
-                &target,
-                &Arc::new(rights.access()?),
-                options.dry_run.is_some(),
-            )?;
+        Request::Receive {
+            target,
+            mut options,
+        } => {
+            let landing = match served_stores::open(own, rights, (&target, &mut options))? {
+                Some(in_store) => in_store,
+                None => TargetFolder::open(
+                    &target,
+                    &Arc::new(rights.access()?),
+                    options.dry_run.is_some(),
+                )?,
+            };
             agree()?;
             let settings = receive::Settings {
                 plain: hello.plain,

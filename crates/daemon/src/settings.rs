@@ -8,6 +8,7 @@ use lighthaul_base::{PortRange, seats};
 use lighthaul_io::crypto::identity::{Fingerprint, Identity};
 
 use crate::gateway_links::GatewayLinks;
+use crate::served_stores::Stores;
 
 /// Settings of a daemon.
 #[derive(Clone, Debug)]
@@ -22,6 +23,8 @@ pub struct Settings {
     pub access: AccessPolicy,
     /// Directory that clients see as `/`.
     pub root: Option<PathBuf>,
+    /// Object stores that clients see as directories of the root.
+    pub stores: Stores,
     /// True if datagrams may be unencrypted when the client asks for it.
     pub plain: bool,
     /// True if clients may request that files are sent to other daemons.

@@ -65,6 +65,11 @@ impl Root {
         root
     }
 
+    /// Returns the open directory.
+    pub(crate) fn into_folder(self) -> OwnedFd {
+        self.folder
+    }
+
     /// Returns a second handle on the same directory.
     pub fn another(&self) -> io::Result<Self> {
         Ok(Self {

@@ -66,6 +66,14 @@ impl FileAccess {
         })
     }
 
+    /// Allows nothing: the subtree of an empty directory that no process can open.
+    pub fn nowhere() -> io::Result<Self> {
+        Ok(Self {
+            root: Some(Root::nowhere()?.into_folder()),
+            follows: false,
+        })
+    }
+
     /// Allows the subtree of the accessible directory `path`.
     pub fn within(&self, path: &Path) -> io::Result<Self> {
         let root = Some(self.open(path, FOLDER)?);

@@ -24,6 +24,29 @@ pub struct Serve {
         help_heading = "Access"
     )]
     pub root: Option<PathBuf>,
+    /// Serve an object store as a directory, as in data=s3://BUCKET
+    ///
+    /// Clients copy to lh://HOST/NAME/KEY. The store gets the parts of each object while they arrive. May be given several
+    /// times.
+    #[arg(
+        long,
+        value_name = "NAME=URL",
+        help_heading = "Access",
+        hide_short_help = true
+    )]
+    pub store: Vec<String>,
+    /// Directory for data on the way to a store [default: /var/tmp]
+    ///
+    /// It has the data of which parts are not complete.
+    #[arg(
+        long,
+        value_name = "DIR",
+        env = "LIGHTHAUL_SPOOL",
+        help_heading = "Access",
+        hide_short_help = true,
+        requires = "store"
+    )]
+    pub spool: Option<PathBuf>,
     /// List of keys that may connect [default: `allowed_keys`]
     ///
     /// The list is in `/etc/lighthaul`, or in `~/.config/lighthaul` unless root. `lighthaul allow` writes it.
@@ -91,6 +114,7 @@ pub struct Serve {
 
 const SERVICES: &str = "Examples:
   lighthaul serve --root /data
+  lighthaul serve --root /data --store archive=s3://bucket/prefix
   lighthaul serve --root /data --metrics-listen 127.0.0.1:9481 --max-memory 16GiB";
 
 /// Limits on the resources of this host: for all clients together, and for each client.

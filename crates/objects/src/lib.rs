@@ -1,6 +1,7 @@
 //! Floor 9: object stores as places of copies: S3, Google Cloud Storage, Azure Blob Storage, and files of web servers.
 //!
 //! - [`mod@copy`], [`object_copy`]: a copy with an object store; [`files`]: lists, attributes and removals
+//! - [`serving`]: buckets that a daemon serves as directories
 //! - [`fault`]: faults; `answers`: answers of stores, for tests
 //! - `stores`: clients of stores, with the feature of this name
 
@@ -10,6 +11,7 @@ pub mod copy;
 pub mod fault;
 pub mod files;
 pub mod object_copy;
+pub mod serving;
 
 #[cfg(feature = "stores")]
 mod stores;

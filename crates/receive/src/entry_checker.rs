@@ -32,6 +32,7 @@ use super::entry_table::Settled;
 use super::job::Job;
 use super::links::{Name, References};
 use super::metadata::MetadataWriter;
+use super::object_entries;
 use super::staged_files::StagedFiles;
 use super::target_folder::TargetFolder;
 use super::temp_files::TempFiles;
@@ -347,6 +348,9 @@ impl EntryChecker<'_> {
             return Ok(None);
         }
         self.back_up(place, entry)?;
+        if let Some(folder) = place.target_folder.objects() {
+            return self.want_object(&folder, (&*place, number), entry);
+        }
         match &entry.kind {
             EntryKind::Folder => {
                 let made = place.root.make_folder(path);
@@ -406,6 +410,9 @@ impl EntryChecker<'_> {
         if place.is_emptied(&entry.path) {
             return Ok(None);
         }
+        if let Some(folder) = place.target_folder.objects() {
+            return object_entries::look(&*folder, entry);
+        }
         match place.root.look(entry.path()) {
             Err(error) if error.kind() == io::ErrorKind::InvalidFilename => {
                 let trouble = NameFault::TooLong(entry.path.clone());
@@ -434,6 +441,7 @@ impl EntryChecker<'_> {
                 Ok(())
             }
             EntryKind::File(_) if self.keeps_newer(there, entry) => Ok(()),
+            EntryKind::File(_) if place.target_folder.objects().is_some() => Ok(()),
             EntryKind::File(_) if entry.extras.is_none() => place
                 .mend(entry, there)
                 .map_err(|error| place.fault(FileAction::SetMetadata, entry, &error)),

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use lighthaul_copy::budget::Slot;
 use lighthaul_copy::message::{CopyResult, Failure};
+use lighthaul_copy::object_target::ObjectUpload;
 use lighthaul_files::backups::Backups;
 use lighthaul_files::delta::stretch::{Copied, gaps};
 use lighthaul_files::digest::{self, Digest};
@@ -43,6 +44,8 @@ pub(crate) struct PendingFile {
     pub(crate) resumable: bool,
     /// Use of the temporary file by parts of a striped copy.
     pub(crate) staging: Staging,
+    /// Upload of the file, in a copy into an object store.
+    pub(crate) upload: Option<Box<dyn ObjectUpload>>,
     fill: Mutex<Fill>,
 }
 
@@ -97,7 +100,16 @@ impl PendingFile {
             journal,
             resumable,
             staging: Staging::default(),
+            upload: None,
             fill: Mutex::default(),
+        }
+    }
+
+    /// Creates a file that goes to an object store, and has no temporary file.
+    pub(crate) fn uploaded(number: u64, entry: Entry, upload: Box<dyn ObjectUpload>) -> Self {
+        Self {
+            upload: Some(upload),
+            ..Self::new(number, entry, (PathBuf::new(), PathBuf::new()), false)
         }
     }
 

@@ -10,8 +10,11 @@ use super::entry_table::Settled;
 impl EntryChecker<'_> {
     /// Handles the end of a directory.
     pub(super) fn leave(&self, place: &mut Place, number: u64, entry: &Entry) -> Result<(), Error> {
-        // the part that publishes finishes directories
-        if self.transfer.options().stages() || entry.is_top() && !self.takes_top(place) {
+        // the part that publishes finishes directories, and object stores have none
+        if self.transfer.options().stages()
+            || entry.is_top() && !self.takes_top(place)
+            || place.target_folder.objects().is_some()
+        {
             self.transfer.table.settle(number, entry, Ok(Settled::Now));
             return Ok(());
         }

@@ -7,6 +7,7 @@
 //! - `lane`: objects of one lane; `sink`: their bytes in files; `metadata`: owners, attributes and times
 //! - `job`: queue of `publish`, which renames files, `unsynced`; `object_digests`, `checks`, `device`, `hashing`: digests
 //! - [`journal`], `held`: ranges of partial files; `stage`, `staged_files`, [`stage_log`]: parts of a striped copy
+//! - `object_entries`: entries of a copy into an object store
 //! - `modification_check`: changes by others; `span_set`: owed ranges; `temp_files`: temporary files; `report`: reports
 pub mod journal;
 pub mod receiver;
@@ -35,6 +36,7 @@ mod links;
 mod metadata;
 mod modification_check;
 mod object_digests;
+mod object_entries;
 mod path_setup;
 mod prune;
 mod publish;

@@ -45,7 +45,7 @@ const LOOK: Duration = Duration::from_millis(50);
 // fields: state of one thread
 pub(crate) struct Publisher<'a> {
     threads: &'a ThreadGroup,
-    table: &'a EntryTable,
+    pub(super) table: &'a EntryTable,
     root: Root,
     /// Path of the root for messages.
     target: PathBuf,
@@ -63,6 +63,9 @@ pub(crate) struct Publisher<'a> {
     kept: Vec<Kept>,
     /// Files with ranges that other parts of a striped copy have compared.
     staged: Vec<Staged>,
+    /// True if newer objects stay (`--update`).
+    pub(super) updates: bool,
+    has_warned: bool,
 }
 
 /// File with ranges that other parts of a striped copy have compared, each with its digest.
@@ -101,6 +104,17 @@ impl<'a> Publisher<'a> {
             digests: ObjectDigests::default(),
             kept: Vec::new(),
             staged: Vec::new(),
+            updates: settings.options.update,
+            has_warned: false,
+        }
+    }
+
+    /// Warns once that an object store reports no checksums.
+    pub(super) fn warn_unverified(&mut self) {
+        if !std::mem::replace(&mut self.has_warned, true) {
+            let place = self.target.display();
+            let text = format!("the store of {place} reports no checksums of its objects");
+            self.metadata.warn(text);
         }
     }
 
@@ -209,6 +223,8 @@ impl<'a> Publisher<'a> {
         for (file, span) in &parts {
             self.note(file, *span)?;
         }
+        let (objects, mut whole): (Vec<_>, Vec<_>) =
+            whole.into_iter().partition(|file| file.upload.is_some());
         whole.retain(|file| self.passes(file));
         for file in &whole {
             self.set_temp_metadata(file);
@@ -217,6 +233,7 @@ impl<'a> Publisher<'a> {
         for file in whole {
             self.publish(&file);
         }
+        self.publish_objects(objects);
         self.link();
         self.leave();
         if self.table.placed.is_full() {
@@ -333,7 +350,7 @@ impl<'a> Publisher<'a> {
     }
 
     /// Records that entry `number` has failed.
-    fn fail(&mut self, number: u64, error: Error) {
+    pub(super) fn fail(&mut self, number: u64, error: Error) {
         let Some(file) = self.table.find(number) else {
             return;
         };
@@ -576,7 +593,8 @@ fn untouched_by_failure(
 ) -> Vec<Arc<PendingFile>> {
     let parts = parts.iter().map(|(file, _)| file);
     let files = whole.iter().chain(parts);
-    let mut files: Vec<_> = files.filter(|file| !file.fill().failed).cloned().collect();
+    let files = files.filter(|file| file.upload.is_none() && !file.fill().failed);
+    let mut files: Vec<_> = files.cloned().collect();
     files.sort_unstable_by_key(|file| file.number);
     files.dedup_by_key(|file| file.number);
     files

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 use lighthaul_copy::error::Fault;
+use lighthaul_copy::object_target::ObjectUpload;
 use lighthaul_copy::thread_group::ThreadGroup;
 use lighthaul_files::digest::{Digest, DigestKind, Digester};
 use lighthaul_files::object::LARGE;
@@ -103,6 +104,14 @@ impl FileSink {
         digester.update(at, bytes);
         let whole = digester.is_whole();
         let digest = digester.finish().filter(|_| whole);
+        if let Some(upload) = &file.upload {
+            self.upload(&file, &**upload, (piece.offset + at, bytes));
+            if whole {
+                writing.digests[index] = digest;
+                writing.digester.remove(&index);
+            }
+            return Ok(());
+        }
         let share = if piece.len == file.entry.size() && !file.resumable {
             Share::Whole
         } else {
@@ -150,6 +159,18 @@ impl FileSink {
             }
         }
         Ok(())
+    }
+
+    /// Passes bytes to the upload of an object.
+    fn upload(&self, file: &PendingFile, upload: &dyn ObjectUpload, (at, bytes): (u64, &[u8])) {
+        if file.fill().failed {
+            return;
+        }
+        if let Err(error) = upload.write(at, bytes) {
+            file.fill().failed = true;
+            // the publisher receives this before the end of the object
+            self.jobs.send(Job::Failed(file.number, error)).ok();
+        }
     }
 
     /// Returns the open temporary file, or none if the file has failed; the failure is recorded.

@@ -18,6 +18,7 @@ use std::sync::Arc;
 
 use lighthaul_copy::error::Fault;
 use lighthaul_copy::message::{Landing, Target};
+use lighthaul_copy::object_target::{ObjectFolder, ObjectTarget};
 use lighthaul_files::manifest::{Entry, EntryKind};
 use lighthaul_files::naming::Naming;
 use lighthaul_fs::disk::Root;
@@ -47,6 +48,18 @@ pub struct TargetFolder {
     is_usual: bool,
     /// True if the directory was created for an earlier copy that did not finish.
     is_unfinished: bool,
+    /// Object store that has the directory, if any.
+    store: Option<StoreFolder>,
+}
+
+/// Directory in an object store.
+#[derive(Debug)]
+struct StoreFolder {
+    store: Arc<dyn ObjectTarget>,
+    /// Path of the store.
+    top: PathBuf,
+    /// The directory, when its path is known.
+    open: Option<Arc<dyn ObjectFolder>>,
 }
 
 /// Directory that was created for the copy. It is removed when this value is dropped, if it is empty.
@@ -92,6 +105,7 @@ impl TargetFolder {
                 made,
                 is_usual: target.landing == Landing::Usual,
                 is_unfinished: false,
+                store: None,
             })
         };
         if into {
@@ -105,6 +119,49 @@ impl TargetFolder {
             _ => PathBuf::from("."),
         };
         target_folder(folder, Some(name))
+    }
+
+    /// Opens the target `path` in an object store, which clients see at the path `top`. Nothing is created on this host.
+    pub fn in_store(
+        (path, landing): (&Path, Landing),
+        (store, top): (Arc<dyn ObjectTarget>, PathBuf),
+    ) -> Result<Self, Error> {
+        let into = match landing {
+            Landing::Inside => true,
+            Landing::Usual => store.is_folder(path.as_os_str().as_bytes())?,
+            Landing::Exact => false,
+        };
+        let failed = |e| Error::file(FileAction::OpenTarget, &top.join(path), &e);
+        let access = FileAccess::nowhere().map_err(failed)?;
+        let root = Root::nowhere().map_err(failed)?;
+        let whole = top.join(path);
+        let name = path.file_name().filter(|_| !into);
+        let folder = match (name, path.parent()) {
+            (Some(_), Some(parent)) => top.join(parent),
+            _ => whole.clone(),
+        };
+        Ok(Self {
+            access: Arc::new(access),
+            root,
+            dry: true,
+            folder,
+            name: name.map(|name| name.as_bytes().to_vec()),
+            top: PathBuf::new(),
+            contents: whole,
+            made: None,
+            is_usual: landing == Landing::Usual,
+            is_unfinished: false,
+            store: Some(StoreFolder {
+                store,
+                top,
+                open: None,
+            }),
+        })
+    }
+
+    /// Returns the directory in an object store, if the target is there.
+    pub(crate) fn objects(&self) -> Option<Arc<dyn ObjectFolder>> {
+        self.store.as_ref()?.open.clone()
     }
 
     /// Prepares the target for entries named by `naming`. Returns the root of the entries.
@@ -123,6 +180,10 @@ impl TargetFolder {
         }
         if let (Naming::Folder, Some(name)) = (naming, &self.name) {
             self.top = PathBuf::from(OsStr::from_bytes(name));
+        }
+        if let Some(StoreFolder { store, top, open }) = &mut self.store {
+            let path = self.folder.strip_prefix(top).unwrap_or(&self.folder);
+            *open = Some(store.folder(path.as_os_str().as_bytes())?.into());
         }
         let root = self.root.another();
         let root = root.map_err(|e| Error::file(FileAction::Open, &self.folder, &e))?;

@@ -177,7 +177,8 @@ impl EntryChecker<'_> {
         let is_dry = self.transfer.options().dry_run.is_some();
         let is_nowhere =
             is_dry && (!place.target_folder.is_there() || place.is_emptied(&entry.path));
-        if self.transfer.options().sparse || is_nowhere {
+        let is_far = place.target_folder.objects().is_some();
+        if self.transfer.options().sparse || is_nowhere || is_far {
             return Ok(());
         }
         let left = if self.transfer.options().striped.is_some() {

@@ -5,6 +5,7 @@
 //! connect to. A gateway has a peer, a server, or both. Files that options name, such as keys and
 //! credentials, are read here.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -174,6 +175,7 @@ fn server(args: &Gateway, address: SocketAddr) -> Result<daemon::Settings, Error
         root: None,
         plain: args.plain,
         ports: None,
+        stores: BTreeMap::new(),
         relay: false,
         gateway: None,
         limits: daemon::Limits::default(),

@@ -173,3 +173,75 @@ fn progress_and_changes_are_reported() {
         .assert_succeeded();
     assert!(down.out.contains(&">f+++++++++ a".to_owned()), "{down:?}");
 }
+
+#[test]
+fn list_of_paths_selects_objects_on_either_side() {
+    let Some(server) = Server::start("listed") else {
+        return;
+    };
+    for path in ["a", "b c", "sub/x", "sub/deep/y", "other/z", "-- #x"] {
+        server.write(&format!("tree/{path}"), path);
+    }
+    server.scratch.file("tree/large", (9 << 20) + 1);
+    server.write("list", "# these\na\n./b c\nsub//deep\na\nlarge\n");
+    let entries = |args: &[&str]| server.copy(args).event("summary")["entries"].clone();
+    let listed = ["a", "b c", "large", "sub/deep/y"];
+    let up = ["--files-from", "list", "tree", "s3://data/p"];
+    assert_eq!(entries(&up), 4);
+    let below = |prefix: &str| {
+        let keys = server.keys().into_iter();
+        let keys = keys.filter_map(|key| key.strip_prefix(prefix).map(str::to_owned));
+        keys.collect::<Vec<_>>()
+    };
+    assert_eq!(below("p/"), listed);
+    let again = server.copy(&up).event("summary");
+    assert_eq!(
+        (&again["entries"], &again["unchanged"]),
+        (&4.into(), &4.into())
+    );
+    // all of the tree, of which the lists name some
+    server.copy(&["tree/", "s3://data/all/"]);
+    assert_eq!(
+        entries(&["--files-from", "list", "s3://data/all", "down"]),
+        4
+    );
+    let found = tree(&server.scratch.at("down"));
+    let files = found
+        .keys()
+        .filter(|path| server.scratch.at("down").join(path).is_file());
+    let files: Vec<String> = files
+        .map(|path| path.to_string_lossy().into_owned())
+        .collect();
+    assert_eq!(files, listed);
+    let between = ["--files-from", "list", "s3://data/all/", "s3://data/q/"];
+    assert_eq!(entries(&between), 4);
+    assert_eq!(below("q/"), listed);
+    // paths that have no object are failures, which the same option takes
+    fs::write(server.scratch.at("nul"), b"a\0missing\0sub/x\0\xff\0").unwrap();
+    let args = [
+        "cp",
+        "-0",
+        "--files-from",
+        "nul",
+        "--failures",
+        "failed",
+        "s3://data/all",
+        "e",
+    ];
+    let outcome = server.run(&args);
+    assert_eq!(outcome.code, Some(23), "{outcome:?}");
+    assert!(outcome.said("there is no such object"), "{outcome:?}");
+    assert_eq!(names(&server.scratch.at("e")), ["a", "sub"]);
+    server.write("missing", "here");
+    server.copy(&["missing", "s3://data/all/"]);
+    let outcome = server.run(&["cp", "--files-from", "failed", "s3://data/all", "e"]);
+    assert_eq!(outcome.code, Some(23), "{outcome:?}");
+    assert_eq!(server.read("e/missing"), "here");
+    for path in ["../x", "/a/../../x"] {
+        server.write("bad", path);
+        let outcome = server.run(&["cp", "--files-from", "bad", "s3://data/all", "f"]);
+        assert_ne!(outcome.code, Some(0), "{outcome:?}");
+    }
+    let args = ["cp", "--files-from", "list", "http://127.0.0.1:9/x", "g"];
+    server.run(&args).assert_failed(1, "not a web server");
+}

@@ -1,6 +1,7 @@
 //! Stores and networks that fail: errors, resets, changed objects, answers that make no sense.
 
 use std::fs;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use crate::proxy::{Fault, Proxy, replaced};
 use crate::running::{Outcome, Running};
@@ -65,6 +66,73 @@ fn passing_errors_and_resets_are_retried() {
     server.copy(&["s3://data/up/", "back"]);
     assert!(is_equal(&server, "large", "back/large") && server.read("back/small") == "small");
     assert!(proxy.count("partNumber=2") >= 2 && proxy.count("partNumber=1&") >= 2);
+}
+
+#[test]
+fn range_that_breaks_in_the_middle_continues_where_it_broke() {
+    let Some(server) = with_large("middle") else {
+        return;
+    };
+    // after some of the body, in two requests
+    let breaks = AtomicUsize::new(0);
+    let proxy = Proxy::start(&server.address, move |head, _| {
+        if head.contains("-16777215\r\n") && breaks.fetch_add(1, Relaxed) < 2 {
+            return Fault::Reset(3_000_000);
+        }
+        Fault::Pass
+    });
+    let args = ["cp", "--json", "s3://data/large", "x"];
+    let summary = run(&server, &proxy, &args)
+        .assert_succeeded()
+        .event("summary");
+    assert!(is_equal(&server, "large", "x"));
+    assert_eq!(summary["bytes_moved"], LARGE);
+    assert_eq!(
+        proxy.count("bytes=8388608-"),
+        1,
+        "only the rest comes again"
+    );
+    assert_eq!(proxy.count("-16777215\r\n"), 3);
+    // an object that is read in one request
+    server.scratch.file("small", 5_000_000);
+    server.copy(&["small", "s3://data/"]);
+    let proxy = Proxy::start(&server.address, |head, _| {
+        if head.contains("GET /data/small") && !head.contains("range:") {
+            return Fault::Reset(3_000_000);
+        }
+        Fault::Pass
+    });
+    let args = ["cp", "--json", "s3://data/small", "y"];
+    let summary = run(&server, &proxy, &args)
+        .assert_succeeded()
+        .event("summary");
+    assert!(is_equal(&server, "small", "y"));
+    assert_eq!(summary["bytes_moved"], 5_000_000);
+    assert_eq!(summary["verified"], true);
+    assert_eq!(proxy.count("GET /data/small"), 2);
+}
+
+#[test]
+fn object_that_changes_between_two_halves_of_a_range_is_not_mixed() {
+    let Some(server) = with_large("halves") else {
+        return;
+    };
+    // the second half of the range comes from another version
+    let proxy = Proxy::start(&server.address, |head, _| match head {
+        head if head.contains("bytes=8388608-") => Fault::Reset(3_000_000),
+        head if head.contains("-16777215\r\n") => Fault::Change(|answer| {
+            let mut answer = answer;
+            let tag = answer
+                .windows(7)
+                .position(|part| part.eq_ignore_ascii_case(b"etag: \""));
+            answer[tag.unwrap() + 7] ^= 1;
+            answer
+        }),
+        _ => Fault::Pass,
+    });
+    let outcome = run(&server, &proxy, &["cp", "s3://data/large", "x"]);
+    outcome.assert_failed(24, "changed meanwhile");
+    assert!(!server.scratch.at("x").exists());
 }
 
 #[test]

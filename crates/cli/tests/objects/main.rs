@@ -17,6 +17,7 @@ mod resume;
 mod running;
 #[path = "../cp/scratch.rs"]
 mod scratch;
+mod served;
 mod server;
 mod verified;
 mod web;

@@ -1,5 +1,6 @@
 //! Daemon for the examples.
 
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -21,6 +22,7 @@ pub(crate) fn serve(root: &Path, client: &Identity) -> Result<(u16, String), Box
         access: AccessPolicy::Only(tls::fingerprint(client)?),
         root: Some(root.to_owned()),
         plain: false,
+        stores: BTreeMap::new(),
         relay: false,
         gateway: None,
         limits: Limits::default(),

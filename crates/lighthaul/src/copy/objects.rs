@@ -21,6 +21,8 @@ pub(crate) fn is_used(request: &CopyRequest) -> bool {
 pub(crate) fn run(job: &Job, reporter: &mut Reporter<'_>) -> Result<Summary, Error> {
     check(job)?;
     let request = &job.request;
+    let mut options = request.options.clone();
+    options.listed = request.list.is_some();
     let mut once = job.clone();
     once.request.retries = 0;
     retry::run_each(&once, reporter, |reporter| {
@@ -28,11 +30,11 @@ pub(crate) fn run(job: &Job, reporter: &mut Reporter<'_>) -> Result<Summary, Err
             sources: &request.sources,
             target: &request.target,
             exact: request.exact,
-            options: &request.options,
+            options: &options,
             retries: request.retries,
             redirects: request.redirects,
         };
-        copy(asked, &mut |event| reporter.watch(event))
+        copy(asked, job.names()?, &mut |event| reporter.watch(event))
     })
 }
 
@@ -40,7 +42,6 @@ pub(crate) fn run(job: &Job, reporter: &mut Reporter<'_>) -> Result<Summary, Err
 fn check(job: &Job) -> Result<(), Error> {
     let (request, route) = (&job.request, job.route());
     let refused = [
-        (request.list.is_some(), "a list of paths (--files-from)"),
         (request.rate.is_some(), "a rate (--rate)"),
         (request.limit.is_some(), "a rate limit (--limit)"),
         (request.plain, "unencrypted data (--plain)"),

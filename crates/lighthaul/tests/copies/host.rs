@@ -1,5 +1,6 @@
 //! A daemon on loopback, and clients with keys of their own.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
@@ -44,6 +45,7 @@ impl Host {
             access,
             root: Some(folder.clone()),
             plain: false,
+            stores: BTreeMap::new(),
             relay: false,
             gateway: None,
             limits: Limits::default(),

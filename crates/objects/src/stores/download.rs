@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use futures_util::StreamExt;
 use lighthaul_files::filter::Decision as Ruled;
+use lighthaul_files::list::PathList;
 use lighthaul_files::options::{Action, Detail};
 use lighthaul_fs::meta::Meta;
 use lighthaul_session::error::{Code, Error};
@@ -17,9 +19,10 @@ use crate::stores::decision::{self, Decision, There, Version};
 use crate::stores::deletion;
 use crate::stores::download_item::{Item, Shared};
 use crate::stores::fetch;
-use crate::stores::job::{Job, blocking, join};
+use crate::stores::job::{Job, Seen, blocking, join};
 use crate::stores::keys::{self, KeyPath};
 use crate::stores::landing::Landing;
+use crate::stores::listed_objects::{self, Found};
 use crate::stores::object_names::{OBJECTS_MAX, unusable};
 use crate::stores::object_sources::{self, Kind, Source, StreamSize};
 use crate::stores::publisher::Publisher;
@@ -44,6 +47,7 @@ pub(crate) async fn run(job: &Arc<Job>) -> Result<(), Error> {
             shared: shared.clone(),
             top: landing.at(&source.name),
             seen: BTreeSet::new(),
+            listed: Seen::default(),
         };
         let is_folder = matches!(source.kind, Kind::Folder);
         let name = PathBuf::from(&source.name);
@@ -80,12 +84,17 @@ struct Download {
     top: PathBuf,
     /// Paths that the source has, if others are deleted.
     seen: BTreeSet<PathBuf>,
+    /// Objects that a list has named.
+    listed: Seen,
 }
 
 impl Download {
     async fn source(&mut self, source: Source, tasks: &mut JoinSet<()>) -> Result<(), Error> {
         let (known, stream) = match source.kind {
-            Kind::Folder => return self.folder(&source, tasks).await,
+            Kind::Folder => match self.shared.job.take_list() {
+                Some(list) => return self.list(&source, list, tasks).await,
+                None => return self.folder(&source, &source.key, tasks).await,
+            },
             Kind::Object(known) => (known, None),
             Kind::Stream(known, size) => (known, Some(size)),
         };
@@ -103,11 +112,15 @@ impl Download {
     }
 
     /// Downloads all objects below a prefix.
-    async fn folder(&mut self, source: &Source, tasks: &mut JoinSet<()>) -> Result<(), Error> {
-        let failed = |error: CallError| {
-            error.during(format!("cannot list {}", source.bucket.url(&source.key)))
-        };
-        let mut list = source.bucket.list(&source.key);
+    async fn folder(
+        &mut self,
+        source: &Source,
+        prefix: &str,
+        tasks: &mut JoinSet<()>,
+    ) -> Result<(), Error> {
+        let failed =
+            |error: CallError| error.during(format!("cannot list {}", source.bucket.url(prefix)));
+        let mut list = source.bucket.list(prefix);
         while let Some(page) = list.next().await.map_err(failed)? {
             for object in page.objects {
                 if let Some(item) = self.item(source, object) {
@@ -126,9 +139,40 @@ impl Download {
         Ok(())
     }
 
+    /// Downloads the objects that a list names.
+    async fn list(
+        &mut self,
+        source: &Source,
+        list: PathList,
+        tasks: &mut JoinSet<()>,
+    ) -> Result<(), Error> {
+        let mut found = listed_objects::find(source, list)?;
+        while let Some(found) = found.next().await {
+            match found {
+                Found::Object(object, known) => {
+                    if let Some(item) = self.item(source, object) {
+                        let is_known = true;
+                        let item = Item {
+                            known,
+                            is_known,
+                            ..item
+                        };
+                        self.start(item, tasks).await;
+                    }
+                }
+                Found::Folder(prefix) => self.folder(source, &prefix, tasks).await?,
+                Found::Failed(path, error) => self.shared.job.report.fail(&path, &error),
+            }
+        }
+        Ok(())
+    }
+
     /// Returns the item of a listed object, unless it is left out.
     fn item(&mut self, source: &Source, object: Listed) -> Option<Item> {
         let report = &self.shared.job.report;
+        if !self.listed.is_new(&self.shared.job, &object.key) {
+            return None;
+        }
         let (path, is_file) = match keys::path_of(&object.key, &source.key, object.size) {
             Ok(KeyPath::Prefix) => return None,
             Ok(KeyPath::File(path)) => (path, true),
@@ -198,6 +242,7 @@ impl Download {
     async fn start(&self, item: Item, tasks: &mut JoinSet<()>) {
         let turn = self.shared.job.turn(tasks).await;
         let shared = self.shared.clone();
+        let item = Arc::new(item);
         tasks.spawn(async move {
             if let Err(error) = download(&shared, &item).await {
                 shared.job.report.fail(&item.name, &error);
@@ -208,7 +253,7 @@ impl Download {
 }
 
 /// Downloads one object, if it differs from the file.
-async fn download(shared: &Shared, item: &Item) -> Result<(), Error> {
+async fn download(shared: &Shared, item: &Arc<Item>) -> Result<(), Error> {
     let (job, landing) = (&shared.job, &shared.landing);
     let place = landing.place(&item.path);
     let there = landing.look(&item.path)?;

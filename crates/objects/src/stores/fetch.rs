@@ -1,7 +1,6 @@
 //! Fetching one object into its temporary file: in one request, in ranges, or as it comes.
 
 use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use lighthaul_copy::error::Fault as CopyFault;
@@ -12,6 +11,7 @@ use crate::stores::bucket::attributes::Attributes;
 use crate::stores::bucket::call_error::{CallError, Reason};
 use crate::stores::bucket::checksum;
 use crate::stores::bucket::client::Client;
+use crate::stores::bucket::range_reader::RangeReader;
 use crate::stores::bucket::store::Store;
 use crate::stores::bucket::web::Web;
 use crate::stores::decision::Decision;
@@ -19,12 +19,13 @@ use crate::stores::download_item::{Item, Shared};
 use crate::stores::job::{PART, blocking};
 use crate::stores::object_sources::StreamSize;
 use crate::stores::partial::Partial;
+use crate::stores::parts_writer::{PartsWriter, range, stretches};
 use crate::stores::publisher::Complete;
 
 /// Fetches an object, and passes the complete file to the publisher.
 pub(crate) async fn run(
     shared: &Shared,
-    item: &Item,
+    item: &Arc<Item>,
     (decision, mode): (Decision, u32),
 ) -> Result<(), Error> {
     let report = &shared.job.report;
@@ -71,34 +72,65 @@ pub(crate) async fn run(
 
 /// Fetches a small object in one request.
 async fn whole(shared: &Shared, item: &Item) -> Result<(Partial, Attributes), Error> {
-    let _room = shared
-        .job
-        .room(item.known.size)
-        .await
-        .map_err(|error| failed(item, error))?;
-    let piece = item.bucket.read(&item.key, None, &item.known).await;
-    let piece = piece.map_err(|error| failed(item, error))?;
-    shared.job.report.moved(piece.bytes.len() as u64);
-    let (shared, path) = (shared.clone(), item.path.clone());
-    let differs = differs(item);
-    blocking(move || {
-        let partial = open(&shared, &path, None)?;
-        let written = partial.write(0, &piece.bytes, 0);
-        let crc = written.map_err(|error| {
-            partial.discard(&mut shared.landing.root());
-            Error::file(FileAction::Write, &shared.landing.place(&path), &error)
-        })?;
-        if piece.attributes.crc.is_some_and(|theirs| theirs != crc) {
-            partial.discard(&mut shared.landing.root());
-            return Err(differs);
+    let (size, report) = (item.known.size, &shared.job.report);
+    let room = shared.job.room(size).await;
+    let _room = room.map_err(|error| failed(item, error))?;
+    let (own, path) = (shared.clone(), item.path.clone());
+    let partial = blocking(move || open(&own, &path, None)).await?;
+    let mut unfinished = Unfinished {
+        shared,
+        partial: Some(Arc::new(partial)),
+    };
+    let Some(partial) = &unfinished.partial else {
+        return Err(differs(item));
+    };
+    let mut reader = RangeReader::new(&item.bucket, &item.key, None, &item.known);
+    let mut writer = PartsWriter::new(partial, 0, size);
+    take(shared, item, (&mut reader, &mut writer)).await?;
+    report.moved(0);
+    let (attributes, parts) = (reader.into_attributes(), writer.finish());
+    let crc = parts
+        .first()
+        .map_or_else(|| checksum::of(&[]), |part| part.1);
+    if attributes.crc.is_some_and(|theirs| theirs != crc) {
+        return Err(differs(item));
+    }
+    let partial = unfinished.partial.take().and_then(Arc::into_inner);
+    Ok((partial.ok_or_else(|| differs(item))?, attributes))
+}
+
+/// Temporary file that no later run can use, and that is removed if the copy ends before it is complete.
+struct Unfinished<'a> {
+    shared: &'a Shared,
+    partial: Option<Arc<Partial>>,
+}
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        if let Some(partial) = self.partial.take() {
+            partial.discard(&mut self.shared.landing.root());
         }
-        Ok((partial, piece.attributes))
-    })
-    .await
+    }
+}
+
+/// Writes all bytes of a reader as they come. They go into the page cache at once, which takes no longer than a copy in
+/// memory, unless the disk is far behind.
+async fn take(
+    shared: &Shared,
+    item: &Item,
+    (reader, writer): (&mut RangeReader, &mut PartsWriter),
+) -> Result<(), Error> {
+    while let Some(chunk) = reader.next().await.map_err(|error| failed(item, error))? {
+        writer.write(&chunk).map_err(|error| {
+            Error::file(FileAction::Write, &shared.landing.place(&item.path), &error)
+        })?;
+        shared.job.report.arrived(chunk.len() as u64);
+    }
+    Ok(())
 }
 
 /// Fetches a large object in ranges, of which an earlier run may have left some.
-async fn ranges(shared: &Shared, item: &Item) -> Result<(Partial, Attributes), Error> {
+async fn ranges(shared: &Shared, item: &Arc<Item>) -> Result<(Partial, Attributes), Error> {
     let known = if item.is_known {
         item.known.clone()
     } else {
@@ -118,35 +150,30 @@ async fn ranges(shared: &Shared, item: &Item) -> Result<(Partial, Attributes), E
     let mut partial = opened(shared, item, &known).await?;
     let mut sums = std::mem::take(&mut partial.held);
     let partial = Arc::new(partial);
-    let mut tasks: JoinSet<Result<(u64, u64), Error>> = JoinSet::new();
-    for number in 0..size.div_ceil(PART) {
-        let span = range(number, size);
-        if sums.contains_key(&number) {
-            shared.job.report.held(span.1 - span.0);
-            continue;
-        }
-        let room = shared
-            .job
-            .room(span.1 - span.0)
-            .await
-            .map_err(|error| failed(item, error))?;
-        let task = Range {
-            shared: shared.clone(),
-            partial: Arc::clone(&partial),
-            item: (item.bucket.clone(), item.key.clone(), item.path.clone()),
-            known: known.clone(),
-        };
+    for (number, _) in &sums {
+        let (from, till) = range(*number, size);
+        shared.job.report.held(till - from);
+    }
+    let mut tasks: JoinSet<Result<Parts, Error>> = JoinSet::new();
+    for (from, till) in stretches(size, |number| sums.contains_key(&number)) {
+        let room = shared.job.room((till - from).min(STREAM)).await;
+        let room = room.map_err(|error| failed(item, error))?;
+        let (own, object, known) = (shared.clone(), Arc::clone(item), known.clone());
+        let mut writer = PartsWriter::new(&partial, from, size);
         tasks.spawn(async move {
-            let crc = task.fetch(number, span).await?;
+            let range = Some((from, till));
+            let mut reader = RangeReader::new(&object.bucket, &object.key, range, &known);
+            take(&own, &object, (&mut reader, &mut writer)).await?;
+            own.job.report.moved(0);
             drop(room);
-            Ok((number, crc))
+            Ok(writer.finish())
         });
         while let Some(ended) = tasks.try_join_next() {
-            sums.extend([taken(ended, item)?]);
+            sums.extend(taken(ended, item)?);
         }
     }
     while let Some(ended) = tasks.join_next().await {
-        sums.extend([taken(ended, item)?]);
+        sums.extend(taken(ended, item)?);
     }
     let crc = sums.iter().fold(checksum::of(&[]), |crc, (number, part)| {
         let (from, till) = range(*number, size);
@@ -187,41 +214,13 @@ async fn opened(shared: &Shared, item: &Item, known: &Attributes) -> Result<Part
     .await
 }
 
-/// One range of a large object.
-struct Range {
-    shared: Shared,
-    partial: Arc<Partial>,
-    item: (crate::stores::bucket::store::Bucket, String, PathBuf),
-    known: Attributes,
-}
-
-impl Range {
-    /// Fetches and writes the range. Returns its checksum.
-    async fn fetch(self, number: u64, span: (u64, u64)) -> Result<u64, Error> {
-        let (bucket, key, path) = self.item;
-        let piece = bucket.read(&key, Some(span), &self.known).await;
-        let piece =
-            piece.map_err(|error| error.during(format!("cannot read {}", bucket.url(&key))))?;
-        let (shared, partial) = (self.shared, self.partial);
-        blocking(move || {
-            let written = partial.write(number, &piece.bytes, span.0);
-            let failed =
-                |error| Error::file(FileAction::Write, &shared.landing.place(&path), &error);
-            let crc = written.map_err(failed)?;
-            shared.job.report.moved(span.1 - span.0);
-            Ok(crc)
-        })
-        .await
-    }
-}
-
 /// Fetches a file of a web server in one response. After a network failure, the download starts from the beginning.
 async fn stream(shared: &Shared, item: &Item) -> Result<(Partial, Attributes), Error> {
     let Store::Web(web) = &*item.bucket.store else {
         return whole(shared, item).await;
     };
     let (own, path) = (shared.clone(), item.path.clone());
-    let partial = Arc::new(blocking(move || open(&own, &path, None)).await?);
+    let partial = blocking(move || open(&own, &path, None)).await?;
     let fetched = async {
         let mut pauses = web.pauses();
         loop {
@@ -237,7 +236,6 @@ async fn stream(shared: &Shared, item: &Item) -> Result<(Partial, Attributes), E
     if fetched.is_err() {
         partial.discard(&mut shared.landing.root());
     }
-    let partial = Arc::into_inner(partial).ok_or_else(|| differs(item))?;
     Ok((partial, fetched?))
 }
 
@@ -245,7 +243,7 @@ async fn stream(shared: &Shared, item: &Item) -> Result<(Partial, Attributes), E
 async fn once(
     shared: &Shared,
     (item, web): (&Item, &Web),
-    partial: &Arc<Partial>,
+    partial: &Partial,
 ) -> Result<Result<Attributes, CallError>, Error> {
     let mut file = match web.stream(&item.key).await {
         Ok(file) => file,
@@ -263,13 +261,9 @@ async fn once(
             }
         };
         let len = chunk.len() as u64;
-        let (own, path, file) = (shared.clone(), item.path.clone(), Arc::clone(partial));
-        let written = blocking(move || {
-            let written = file.write(0, &chunk, offset);
-            written
-                .map_err(|error| Error::file(FileAction::Write, &own.landing.place(&path), &error))
-        });
-        written.await?;
+        partial.write(&chunk, offset).map_err(|error| {
+            Error::file(FileAction::Write, &shared.landing.place(&item.path), &error)
+        })?;
         shared.job.report.moved(len);
         offset += len;
     }
@@ -301,16 +295,13 @@ fn open(shared: &Shared, path: &std::path::Path, subject: Option<&str>) -> Resul
     })
 }
 
-/// Returns the range with this number of an object of `size` bytes.
-fn range(number: u64, size: u64) -> (u64, u64) {
-    let from = number.saturating_mul(PART).min(size);
-    (from, (from + PART).min(size))
-}
+/// Numbers and checksums of parts.
+type Parts = Vec<(u64, u64)>;
 
 fn taken(
-    ended: Result<Result<(u64, u64), Error>, tokio::task::JoinError>,
+    ended: Result<Result<Parts, Error>, tokio::task::JoinError>,
     item: &Item,
-) -> Result<(u64, u64), Error> {
+) -> Result<Parts, Error> {
     match ended {
         Ok(done) => done,
         Err(error) => match error.try_into_panic() {
@@ -337,3 +328,6 @@ fn differs(item: &Item) -> Error {
     }
     .into()
 }
+
+/// Memory that is reserved for a range that is written as it comes: buffers of the connection and of the client.
+const STREAM: u64 = PART;

@@ -1,7 +1,9 @@
 //! A copy with its limits: what its tasks share.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
 
+use lighthaul_files::list::PathList;
 use lighthaul_files::naming::Naming;
 use lighthaul_files::options::Options;
 use lighthaul_remote::place::Place;
@@ -24,6 +26,8 @@ pub(crate) struct Job {
     pub(crate) options: Options,
     pub(crate) patience: Patience,
     pub(crate) report: Report,
+    /// List of paths to copy, until it is read.
+    list: Mutex<Option<PathList>>,
     /// Room for bytes in memory, in KiB.
     memory: Arc<Semaphore>,
     /// Room for files that are copied at a time.
@@ -34,8 +38,8 @@ impl Job {
     pub(crate) fn new(
         (sources, target, exact): (&[Place], &Place, bool),
         options: &Options,
-        patience: Patience,
-        report: Report,
+        list: Option<PathList>,
+        (patience, report): (Patience, Report),
     ) -> Self {
         Self {
             sources: sources.to_vec(),
@@ -44,6 +48,7 @@ impl Job {
             options: options.clone(),
             patience,
             report,
+            list: Mutex::new(list),
             memory: Arc::new(Semaphore::new(MEMORY_KIB as usize)),
             files: Arc::new(Semaphore::new(FILES_MAX)),
         }
@@ -66,6 +71,12 @@ impl Job {
         turn
     }
 
+    /// Takes the list of paths to copy, if not all are wanted.
+    pub(crate) fn take_list(&self) -> Option<PathList> {
+        let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
+        list.take()
+    }
+
     /// Refuses to delete entries that several sources do not have.
     pub(crate) fn check_deletion(&self, naming: Naming) -> Result<(), Error> {
         if self.options.delete && naming == Naming::Several {
@@ -79,6 +90,17 @@ impl Job {
     pub(crate) fn is_inside(&self) -> bool {
         let path = self.target.path();
         self.sources.len() > 1 || path.is_empty() || path.ends_with(b"/")
+    }
+}
+
+/// Names of a copy that were handled: a list may name an object twice.
+#[derive(Debug, Default)]
+pub(crate) struct Seen(BTreeSet<String>);
+
+impl Seen {
+    /// Returns true if a name of a list comes for the first time. Other names come once.
+    pub(crate) fn is_new(&mut self, job: &Job, name: &str) -> bool {
+        !job.options.listed || self.0.insert(name.to_owned())
     }
 }
 

@@ -2,9 +2,10 @@
 //!
 //! - [`run`]: the runtime of a copy; [`requests`]: lists, attributes, removals; `job`, `report`: the parts that tasks share
 //! - `upload`, `upload_item`, `large_upload`, `upload_record`, `source_file`: from this host
-//! - `download`, `download_item`, `fetch`, `partial`, `publisher`, `landing`: to this host; `relay`: between stores
+//! - `download`, `download_item`, `fetch`, `partial`, `parts_writer`, `publisher`, `landing`: to this host; `relay`: between stores
+//! - [`serving`]: buckets that a daemon serves as directories
 //! - `deletion`: entries that the source does not have; `decision`: choice of entries
-//! - `keys`, `object_names`, `object_sources`: keys and paths; [`bucket`]: requests; `environment`: settings
+//! - `keys`, `object_names`, `object_sources`, `listed_objects`: keys and paths; [`bucket`]: requests; `environment`: settings
 //!
 //! ```text
 //! list of the target --.
@@ -14,6 +15,7 @@
 pub(crate) mod bucket;
 pub(crate) mod requests;
 pub(crate) mod run;
+pub(crate) mod serving;
 
 mod decision;
 mod deletion;
@@ -25,9 +27,11 @@ mod job;
 mod keys;
 mod landing;
 mod large_upload;
+mod listed_objects;
 mod object_names;
 mod object_sources;
 mod partial;
+mod parts_writer;
 mod publisher;
 mod relay;
 mod report;

@@ -109,6 +109,10 @@ impl ObjectNames {
             self.look(job, vec![key.clone()], &mut objects).await?;
             return Ok(objects);
         }
+        if job.options.listed {
+            // each is looked at by itself
+            return Ok(objects);
+        }
         if tops.is_empty() {
             self.list(&self.scope, &mut objects).await?;
             return Ok(objects);
@@ -125,25 +129,9 @@ impl ObjectNames {
 
     /// Reads the attributes of single objects.
     async fn look(&self, job: &Job, keys: Vec<String>, objects: &mut Objects) -> Result<(), Error> {
-        let looks = keys.into_iter().map(|key| async {
-            let found = self.bucket.attributes(&key).await;
-            // without the attributes, options that depend on them could overwrite or delete objects
-            let found = if needs_knowledge(&job.options) {
-                found
-            } else {
-                or_unknown(found)
-            };
-            let url = self.bucket.url(&key);
-            let failed =
-                |error: CallError| error.during(format!("cannot read the attributes of {url}"));
-            let found = found.map_err(failed)?;
-            Ok(found.map(|found| Listed {
-                key,
-                size: found.size,
-                modified: found.modified,
-                etag: found.etag,
-            }))
-        });
+        let looks = keys
+            .into_iter()
+            .map(|key| async move { look(job, &self.bucket, &key).await });
         let mut looks = stream::iter(looks).buffer_unordered(LOOKS_MAX);
         while let Some(found) = looks.next().await {
             let found: Result<Option<Listed>, Error> = found;
@@ -171,6 +159,25 @@ impl ObjectNames {
         }
         Ok(())
     }
+}
+
+/// Returns the object at the target that a copy may replace.
+pub(crate) async fn look(job: &Job, bucket: &Bucket, key: &str) -> Result<Option<Listed>, Error> {
+    let found = bucket.attributes(key).await;
+    // without the attributes, options that depend on them could overwrite or delete objects
+    let found = if needs_knowledge(&job.options) {
+        found
+    } else {
+        or_unknown(found)
+    };
+    let url = bucket.url(key);
+    let failed = |error: CallError| error.during(format!("cannot read the attributes of {url}"));
+    Ok(found.map_err(failed)?.map(|found| Listed {
+        key: key.to_owned(),
+        size: found.size,
+        modified: found.modified,
+        etag: found.etag,
+    }))
 }
 
 /// Returns true if the options depend on the objects at the target.

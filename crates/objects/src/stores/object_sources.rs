@@ -72,6 +72,9 @@ pub(crate) async fn find(job: &Job) -> Result<(Vec<Source>, Naming), Error> {
 
 async fn look(place: &Place, job: &Job) -> Result<Source, Error> {
     let (bucket, key) = Bucket::open(place, job.patience)?;
+    if job.options.listed {
+        return base(bucket, &key);
+    }
     let url = bucket.url(&key);
     let failed = |error: CallError| error.during(format!("cannot read {url}"));
     if let Store::Web(web) = &*bucket.store {
@@ -125,6 +128,20 @@ async fn look(place: &Place, job: &Job) -> Result<Source, Error> {
         key,
         name,
         kind,
+    })
+}
+
+/// Returns the prefix to which the paths of a list are relative.
+fn base(bucket: Bucket, key: &str) -> Result<Source, Error> {
+    if let Store::Web(_) = &*bucket.store {
+        let text = "a list of paths (--files-from) needs a bucket or a directory, not a web server";
+        return Err(Fault::Request(text.to_owned()).into());
+    }
+    Ok(Source {
+        bucket,
+        key: keys::folder(key),
+        name: String::new(),
+        kind: Kind::Folder,
     })
 }
 

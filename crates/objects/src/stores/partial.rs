@@ -88,15 +88,18 @@ impl Partial {
         }
     }
 
-    /// Writes a range, and notes it in the journal. Returns its checksum.
-    pub(crate) fn write(&self, number: u64, bytes: &[u8], offset: u64) -> io::Result<u64> {
-        self.file.write_all_at(bytes, offset)?;
-        let crc = checksum::of(bytes);
-        if let Some(journal) = &self.journal {
-            let mut journal = journal.lock().unwrap_or_else(PoisonError::into_inner);
-            journal.write_all(format!("{number} {crc:016x}\n").as_bytes())?;
-        }
-        Ok(crc)
+    /// Writes bytes at `offset`.
+    pub(crate) fn write(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.file.write_all_at(bytes, offset)
+    }
+
+    /// Notes in the journal, if there is one, that the file has a range.
+    pub(crate) fn note(&self, number: u64, crc: u64) -> io::Result<()> {
+        let Some(journal) = &self.journal else {
+            return Ok(());
+        };
+        let mut journal = journal.lock().unwrap_or_else(PoisonError::into_inner);
+        journal.write_all(format!("{number} {crc:016x}\n").as_bytes())
     }
 
     /// Sets size, time and mode of the complete file.
@@ -169,7 +172,9 @@ mod tests {
         let mut root = Root::open(&folder).unwrap();
         let path = Path::new("x");
         let first = Partial::open(&mut root, path, Some("one")).unwrap();
-        let crc = first.write(3, b"bytes", 7).unwrap();
+        let crc = checksum::of(b"bytes");
+        first.write(b"bytes", 7).unwrap();
+        first.note(3, crc).unwrap();
         let other = Partial::open(&mut root, path, Some("one"));
         assert_eq!(other.unwrap_err().kind(), io::ErrorKind::WouldBlock);
         drop(first);
@@ -202,13 +207,15 @@ mod tests {
         let mut root = Root::open(&folder).unwrap();
         let path = Path::new("x");
         let first = Partial::open(&mut root, path, Some("one")).unwrap();
-        let crc = first.write(3, b"bytes", 7).unwrap();
+        let crc = checksum::of(b"bytes");
+        first.write(b"bytes", 7).unwrap();
+        first.note(3, crc).unwrap();
         drop(first);
         let at = folder.join(journal(path));
         let mut torn = std::fs::OpenOptions::new().append(true).open(at).unwrap();
         torn.write_all(b"4 00000").unwrap();
         let second = Partial::open(&mut root, path, Some("one")).unwrap();
-        second.write(5, b"bytes", 20).unwrap();
+        second.note(5, crc).unwrap();
         drop(second);
         let third = Partial::open(&mut root, path, Some("one")).unwrap();
         assert_eq!(third.held, BTreeMap::from([(3, crc), (5, crc)]));

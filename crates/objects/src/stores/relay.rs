@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use futures_util::StreamExt;
 use lighthaul_files::filter::Decision as Ruled;
 use lighthaul_files::naming::Naming;
 use lighthaul_session::error::Error;
@@ -13,13 +14,15 @@ use crate::fault::Fault;
 use crate::stores::bucket::attributes::{Attributes, Condition, HeldPart, Listed};
 use crate::stores::bucket::call_error::{CallError, Reason};
 use crate::stores::bucket::checksum;
+use crate::stores::bucket::range_reader::RangeReader;
 use crate::stores::bucket::store::{Bucket, Store, Upload};
 use crate::stores::bucket::web::{Download, Web};
 use crate::stores::decision::{self, Decision, There, Version};
 use crate::stores::deletion;
-use crate::stores::job::{Job, PART, join, part_len};
+use crate::stores::job::{Job, PART, Seen, join, part_len};
 use crate::stores::keys::{self, KeyPath};
-use crate::stores::object_names::{ObjectNames, Objects, Top, unusable};
+use crate::stores::listed_objects::{self, Found};
+use crate::stores::object_names::{self, ObjectNames, Objects, Top, unusable};
 use crate::stores::object_sources::{self, Kind, Source, StreamSize};
 
 /// Object to copy.
@@ -132,33 +135,76 @@ async fn each(
         }
         return Ok(());
     }
+    let Some(list) = job.take_list() else {
+        return folder(job, (names, objects), (&source, &source.key), tasks).await;
+    };
+    let mut seen = Seen::default();
+    let mut found = listed_objects::find(&source, list)?;
+    while let Some(found) = found.next().await {
+        match found {
+            Found::Object(object, known) if seen.is_new(job, &object.key) => {
+                if let Some(item) = below(job, (names, objects), &source, object) {
+                    let is_known = true;
+                    let item = Item {
+                        known,
+                        is_known,
+                        ..item
+                    };
+                    start(job, item, tasks).await;
+                }
+            }
+            Found::Folder(prefix) if seen.is_new(job, &prefix) => {
+                folder(job, (names, objects), (&source, &prefix), tasks).await?;
+            }
+            Found::Object(..) | Found::Folder(_) => {}
+            Found::Failed(path, error) => job.report.fail(&path, &error),
+        }
+    }
+    Ok(())
+}
+
+/// Copies all objects below a prefix.
+async fn folder(
+    job: &Arc<Job>,
+    (names, objects): (&ObjectNames, &mut Objects),
+    (source, prefix): (&Source, &str),
+    tasks: &mut JoinSet<()>,
+) -> Result<(), Error> {
     let failed =
-        |error: CallError| error.during(format!("cannot list {}", source.bucket.url(&source.key)));
-    let mut list = source.bucket.list(&source.key);
+        |error: CallError| error.during(format!("cannot list {}", source.bucket.url(prefix)));
+    let mut list = source.bucket.list(prefix);
     while let Some(page) = list.next().await.map_err(failed)? {
         for object in page.objects {
-            let path = match keys::path_of(&object.key, &source.key, object.size) {
-                Ok(KeyPath::Prefix | KeyPath::Folder(_)) => continue,
-                Ok(KeyPath::File(path)) => path,
-                Err(why) => {
-                    job.report
-                        .fail(&object.key, &unusable(&source.bucket.url(&object.key), why));
-                    continue;
-                }
-            };
-            let name = Path::new(&source.name)
-                .join(path)
-                .to_string_lossy()
-                .into_owned();
-            if is_excluded(job, Path::new(&name)) {
-                continue;
-            }
-            if let Some(item) = item(job, (names, objects), &source, (object, name)) {
+            if let Some(item) = below(job, (names, objects), source, object) {
                 start(job, item, tasks).await;
             }
         }
     }
     Ok(())
+}
+
+/// Returns the item of an object below the prefix of its source, unless it is left out.
+fn below(
+    job: &Job,
+    place: (&ObjectNames, &mut Objects),
+    source: &Source,
+    object: Listed,
+) -> Option<Item> {
+    let path = match keys::path_of(&object.key, &source.key, object.size) {
+        Ok(KeyPath::Prefix | KeyPath::Folder(_)) => return None,
+        Ok(KeyPath::File(path)) => path,
+        Err(why) => {
+            let error = unusable(&source.bucket.url(&object.key), why);
+            job.report.fail(&object.key, &error);
+            return None;
+        }
+    };
+    let name = Path::new(&source.name).join(path);
+    let name = name.to_string_lossy().into_owned();
+    if is_excluded(job, Path::new(&name)) {
+        return None;
+    }
+    item(job, place, source, (object, name))
 }
 
 fn is_excluded(job: &Job, path: &Path) -> bool {
@@ -213,9 +259,9 @@ fn item(
 
 async fn start(job: &Arc<Job>, item: Item, tasks: &mut JoinSet<()>) {
     let turn = job.turn(tasks).await;
-    let job = Arc::clone(job);
+    let (job, mut item) = (Arc::clone(job), item);
     tasks.spawn(async move {
-        if let Err(error) = copy(&job, &item).await {
+        if let Err(error) = copy(&job, &mut item).await {
             job.report.fail(&item.name, &error);
         }
         drop(turn);
@@ -223,7 +269,11 @@ async fn start(job: &Arc<Job>, item: Item, tasks: &mut JoinSet<()>) {
 }
 
 /// Copies one object, if the target differs.
-async fn copy(job: &Arc<Job>, item: &Item) -> Result<(), Error> {
+async fn copy(job: &Arc<Job>, item: &mut Item) -> Result<(), Error> {
+    if job.options.listed {
+        item.there = object_names::look(job, &item.to, &item.target).await?;
+    }
+    let item = &*item;
     let size = item.known.size;
     let there = There::object(item.there.as_ref());
     let decision = match decision::first(&job.options, size, there) {
@@ -350,7 +400,8 @@ async fn through(
     let stamp = Some(known.time());
     if known.size <= PART {
         let _room = job.room(known.size).await?;
-        let piece = item.from.read(&item.key, None, known).await?;
+        let piece = RangeReader::new(&item.from, &item.key, None, known);
+        let piece = piece.all().await?;
         let theirs = known.crc.or(piece.attributes.crc);
         check(theirs, checksum::of(&piece.bytes))?;
         let how = (stamp, condition);
@@ -401,7 +452,8 @@ impl<'a> Reader<'a> {
     async fn read(&mut self, from: u64, till: u64) -> Result<Bytes, CallError> {
         let Some((web, download)) = &mut self.stream else {
             let (bucket, range) = (&self.item.from, Some((from, till)));
-            let piece = bucket.read(&self.item.key, range, self.known).await?;
+            let piece = RangeReader::new(bucket, &self.item.key, range, self.known);
+            let piece = piece.all().await?;
             return Ok(Bytes::from_owner(piece.bytes));
         };
         let bytes = web.take(download, till - from).await?;

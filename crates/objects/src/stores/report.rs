@@ -94,8 +94,13 @@ impl Report {
 
     /// Counts bytes that have moved, in one request.
     pub(crate) fn moved(&self, bytes: u64) {
-        self.done.fetch_add(bytes, Relaxed);
+        self.arrived(bytes);
         self.requests.fetch_add(1, Relaxed);
+    }
+
+    /// Counts bytes that have moved, in a part of an answer.
+    pub(crate) fn arrived(&self, bytes: u64) {
+        self.done.fetch_add(bytes, Relaxed);
     }
 
     /// Counts bytes that an earlier run has moved.

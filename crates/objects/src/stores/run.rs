@@ -8,6 +8,7 @@ use std::time::Duration;
 use lighthaul_base::Instant;
 use lighthaul_copy::watch::{CopyEvent, Start, Summary, Watcher};
 use lighthaul_files::digest::DigestKind;
+use lighthaul_files::list::PathList;
 use lighthaul_files::mode_changes::ModeChanges;
 use lighthaul_files::options::{DeltaMode, Options};
 use lighthaul_io::error::Error as World;
@@ -33,7 +34,11 @@ enum Way {
 }
 
 /// Makes a copy.
-pub(crate) fn run(copy: ObjectCopy<'_>, watcher: Watcher<'_>) -> Result<Summary, Error> {
+pub(crate) fn run(
+    copy: ObjectCopy<'_>,
+    list: Option<PathList>,
+    watcher: Watcher<'_>,
+) -> Result<Summary, Error> {
     let way = way(&copy)?;
     check(copy.options)?;
     let clock = Clock::start();
@@ -45,7 +50,7 @@ pub(crate) fn run(copy: ObjectCopy<'_>, watcher: Watcher<'_>) -> Result<Summary,
     };
     let report = Report::new(events, copy.options);
     let places = (copy.sources, copy.target, copy.exact);
-    let job = Arc::new(Job::new(places, copy.options, patience, report));
+    let job = Arc::new(Job::new(places, copy.options, list, (patience, report)));
     let runtime = runtime()?;
     watcher(CopyEvent::Started(start(&copy)));
     let work = Arc::clone(&job);
@@ -124,6 +129,11 @@ fn way(copy: &ObjectCopy<'_>) -> Result<Way, Error> {
         return refused("a web server is only a source of copies: give another target");
     }
     let sources = copy.sources;
+    if copy.options.listed && sources.len() != 1 {
+        return refused(
+            "a list of paths (--files-from) needs exactly one source: its paths are relative to it",
+        );
+    }
     if sources.is_empty() {
         return refused("give a source and a target");
     }
@@ -146,7 +156,6 @@ fn way(copy: &ObjectCopy<'_>) -> Result<Way, Error> {
 fn check(options: &Options) -> Result<(), Error> {
     let keep = options.keep;
     let refused = [
-        (options.listed, "--files-from"),
         (keep.owner, "--archive"),
         (keep.accessed, "--atimes"),
         (keep.xattrs, "--xattrs"),

@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use lighthaul_files::listed::ListWalk;
 use lighthaul_files::manifest::{Entry, EntryKind};
 use lighthaul_files::naming::Naming;
 use lighthaul_files::options::{Action, Detail};
@@ -19,10 +20,10 @@ use crate::stores::bucket::attributes::{Condition, Stamp};
 use crate::stores::bucket::call_error::Reason;
 use crate::stores::decision::{self, Decision, There, Version};
 use crate::stores::deletion;
-use crate::stores::job::{Job, PART, join};
+use crate::stores::job::{Job, PART, Seen, join};
 use crate::stores::keys;
 use crate::stores::large_upload;
-use crate::stores::object_names::{ObjectNames, Objects, Top, unusable};
+use crate::stores::object_names::{self, ObjectNames, Objects, Top, unusable};
 use crate::stores::source_file::SourceFile;
 use crate::stores::upload_item::Item;
 
@@ -34,8 +35,7 @@ pub(crate) async fn run(job: &Arc<Job>) -> Result<(), Error> {
         .iter()
         .map(|source| PathBuf::from(OsStr::from_bytes(source.path())));
     let paths: Vec<PathBuf> = sources.collect();
-    let mut walk = Walk::new(Arc::clone(&access), &paths, job.options.walk())?;
-    let naming = walk.naming;
+    let (mut walk, naming) = walk(job, &access, &paths)?;
     let first = paths
         .first()
         .and_then(|path| access.name(path).ok())
@@ -67,6 +67,22 @@ pub(crate) async fn run(job: &Arc<Job>) -> Result<(), Error> {
     Ok(())
 }
 
+/// Returns the entries of the sources, all or those of a list, and the naming of the objects.
+fn walk(
+    job: &Job,
+    access: &Arc<FileAccess>,
+    paths: &[PathBuf],
+) -> Result<(Box<dyn Iterator<Item = Found> + Send>, Naming), Error> {
+    let options = job.options.walk();
+    if let (Some(list), [base]) = (job.take_list(), paths) {
+        let walk = ListWalk::new(Arc::clone(access), base.clone(), list, options);
+        return Ok((Box::new(walk), Naming::Contents));
+    }
+    let walk = Walk::new(Arc::clone(access), paths, options)?;
+    let naming = walk.naming;
+    Ok((Box::new(walk), naming))
+}
+
 /// Returns the name of a source, and whether it is a directory.
 fn top(access: &FileAccess, path: &Path) -> Top {
     let name = access.name(path).unwrap_or_default();
@@ -85,7 +101,7 @@ async fn each(
     mut found: Receiver<Found>,
 ) -> Vec<String> {
     let mut tasks = JoinSet::new();
-    let mut mounts = Vec::new();
+    let (mut mounts, mut seen) = (Vec::new(), Seen::default());
     while let Some(found) = found.recv().await {
         if let Found::Mount(entry, _) = &found {
             let key = names.key(entry.path());
@@ -107,7 +123,10 @@ async fn each(
                 continue;
             }
         };
-        let item = Item {
+        if !seen.is_new(job, &key) {
+            continue;
+        }
+        let mut item = Item {
             bucket: names.bucket.clone(),
             there: objects.remove(&key),
             key,
@@ -122,7 +141,7 @@ async fn each(
         let turn = job.turn(&mut tasks).await;
         let (job, access) = (Arc::clone(job), Arc::clone(access));
         tasks.spawn(async move {
-            if let Err(error) = upload(&job, access, &item).await {
+            if let Err(error) = upload(&job, access, &mut item).await {
                 job.report.fail(&item.path, &error);
             }
             drop(turn);
@@ -171,7 +190,11 @@ fn link(place: &Path) -> Error {
 }
 
 /// Uploads one file, if it differs from the object.
-async fn upload(job: &Arc<Job>, access: Arc<FileAccess>, item: &Item) -> Result<(), Error> {
+async fn upload(job: &Arc<Job>, access: Arc<FileAccess>, item: &mut Item) -> Result<(), Error> {
+    if job.options.listed {
+        item.there = object_names::look(job, &item.bucket, &item.key).await?;
+    }
+    let item = &*item;
     let there = item.there.as_ref();
     let decision = match decision::first(&job.options, item.size, There::object(there)) {
         Some(decision) => decision,

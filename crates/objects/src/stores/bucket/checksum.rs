@@ -1,7 +1,26 @@
 //! CRC-64/NVME as S3 has it: of parts, of whole objects, and in base64.
 
-use crc_fast::{CrcAlgorithm, checksum, checksum_combine};
+use crc_fast::{CrcAlgorithm, Digest, checksum, checksum_combine};
 use data_encoding::BASE64;
+
+/// Checksum of bytes that come one after the other.
+#[derive(Debug)]
+pub(crate) struct Running(Digest);
+
+impl Running {
+    pub(crate) fn new() -> Self {
+        Self(Digest::new(CrcAlgorithm::Crc64Nvme))
+    }
+
+    pub(crate) fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// Returns the checksum of all bytes.
+    pub(crate) fn finish(self) -> u64 {
+        self.0.finalize()
+    }
+}
 
 /// Returns the checksum of `bytes`.
 pub(crate) fn of(bytes: &[u8]) -> u64 {
@@ -35,6 +54,10 @@ mod tests {
             let (one, other) = bytes.split_at(cut);
             let whole = combined(of(one), of(other), other.len() as u64);
             assert_eq!(whole, of(bytes), "{cut}");
+            let mut running = Running::new();
+            running.update(one);
+            running.update(other);
+            assert_eq!(running.finish(), of(bytes), "{cut}");
         }
         assert_eq!(decode(&encode(of(bytes))), Some(of(bytes)));
         assert_eq!(decode("AAAA"), None);

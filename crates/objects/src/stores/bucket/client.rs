@@ -48,7 +48,6 @@ pub(crate) struct Call {
 /// Answer to a request that has succeeded.
 #[derive(Debug)]
 pub(crate) struct Answer {
-    pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Body,
 }
@@ -146,15 +145,11 @@ impl Client {
         limit: u64,
         failure: impl Fn(StatusCode, &HeaderMap, &str) -> CallError + Send,
     ) -> Result<Answer, CallError> {
-        let (status, headers, mut chunks) = self.open(request, failure).await?;
+        let (_, headers, mut chunks) = self.open(request, failure).await?;
         let body = self
             .collect(&mut chunks, (length(&headers).unwrap_or(0), limit))
             .await?;
-        Ok(Answer {
-            status,
-            headers,
-            body,
-        })
+        Ok(Answer { headers, body })
     }
 
     /// Takes the rest of a body, which has about `expected` bytes, and not more than `limit`.

@@ -16,9 +16,9 @@ use object_store::{
     PutMultipartOptions, PutOptions, RetryConfig, StaticCredentialProvider, UpdateVersion,
 };
 
-use crate::stores::bucket::attributes::{Attributes, Condition, Listed, Page, Piece, Stamp};
+use crate::stores::bucket::attributes::{Attributes, Condition, Listed, Page, Stamp};
 use crate::stores::bucket::call_error::{CallError, Reason};
-use crate::stores::bucket::client::Patience;
+use crate::stores::bucket::client::{Chunks, Patience};
 use crate::stores::environment;
 
 /// A bucket or container.
@@ -121,12 +121,14 @@ impl Cloud {
         }
     }
 
-    pub(crate) async fn read(
+    /// Begins to read a range of an object of `size` bytes, or all of it. Returns the attributes in the answer, and the
+    /// bytes as they come. The client library continues after failures by itself.
+    pub(crate) async fn open_range(
         &self,
         key: &str,
         (range, size): (Option<(u64, u64)>, u64),
         etag: Option<&str>,
-    ) -> Result<Piece, CallError> {
+    ) -> Result<(Attributes, Chunks), CallError> {
         let options = GetOptions {
             if_match: etag.map(str::to_owned),
             range: range.map(|(from, till)| GetRange::Bounded(from..till)),
@@ -146,22 +148,9 @@ impl Cloud {
             let text = "the object has changed meanwhile";
             return Err(CallError::new(Reason::Condition, text));
         }
-        let bytes = found
-            .bytes()
-            .await
-            .map_err(|error| CallError::of_store(&error))?;
-        if bytes.len() as u64 != wanted.1 - wanted.0 {
-            let text = format!(
-                "the store sends {} bytes instead of {}",
-                bytes.len(),
-                wanted.1 - wanted.0
-            );
-            return Err(CallError::new(Reason::Broken, text));
-        }
-        Ok(Piece {
-            bytes: bytes.to_vec().into(),
-            attributes,
-        })
+        let chunks = found.into_stream();
+        let chunks = chunks.map(|chunk| chunk.map_err(|error| CallError::of_store(&error)));
+        Ok((attributes, chunks.boxed()))
     }
 
     pub(crate) async fn write(

@@ -2,18 +2,21 @@
 //!
 //! Requests are signed and sent by parts of `object_store`. Its own client neither lists all keys, nor tells the checksums of objects, nor resumes uploads.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use http::{HeaderMap, Method, StatusCode};
 use lighthaul_session::error::Error;
-use object_store::aws::AwsAuthorizer;
+use object_store::aws::{AwsAuthorizer, AwsCredential};
+use object_store::client::HttpRequest;
 use url::Url;
 
 use crate::stores::bucket::address::{is_addressable, path, query};
 use crate::stores::bucket::answer::{attributes, failure, page};
-use crate::stores::bucket::attributes::{Attributes, Condition, Page, Piece, Stamp};
+use crate::stores::bucket::attributes::{Attributes, Condition, Page, Stamp};
 use crate::stores::bucket::call_error::{CallError, Reason};
 use crate::stores::bucket::checksum;
-use crate::stores::bucket::client::{Answer, Call, Client, Patience, length};
+use crate::stores::bucket::client::{Answer, Call, Chunks, Client, Patience, length};
 use crate::stores::bucket::credentials::Credentials;
 use crate::stores::bucket::profile::Profile;
 use crate::stores::bucket::ranges;
@@ -116,15 +119,15 @@ impl S3 {
         Ok(attributes(&answer.headers, size))
     }
 
-    /// Reads a range of an object of `size` bytes, or all of it. The object must still have this `ETag`.
-    pub(crate) async fn read(
+    /// Begins to read a range of an object of `size` bytes, or all of it. The object must still have this `ETag`. Returns
+    /// the attributes in the answer, and the bytes as they come.
+    pub(crate) async fn open_range(
         &self,
         key: &str,
         (range, size): (Option<(u64, u64)>, u64),
         etag: Option<&str>,
-    ) -> Result<Piece, CallError> {
+    ) -> Result<(Attributes, Chunks), CallError> {
         let mut call = self.call(Method::GET, key, &[])?;
-        call.limit = range.map_or(size, |(from, till)| till - from);
         if let Some(range) = range {
             call = call.with("range", &ranges::header(range))?;
         } else {
@@ -133,16 +136,23 @@ impl S3 {
         if let Some(etag) = etag {
             call = call.with("if-match", etag)?;
         }
-        let answer = self
-            .send_checked(&call, |answer| {
-                ranges::check(answer, range, size)?;
-                check_version(&answer.headers, etag)
-            })
-            .await?;
-        Ok(Piece {
-            attributes: attributes(&answer.headers, size),
-            bytes: answer.body,
+        self.once(&call, move |request| async move {
+            let (status, headers, chunks) = self.client.open(request, failure).await?;
+            ranges::check((status, &headers), range, size)?;
+            check_version(&headers, etag)?;
+            Ok((attributes(&headers, size), chunks))
         })
+        .await
+    }
+
+    /// Takes the next bytes of an object.
+    pub(crate) async fn next_chunk(&self, chunks: &mut Chunks) -> Result<Option<Bytes>, CallError> {
+        self.client.next(chunks).await
+    }
+
+    /// Returns the pauses between attempts.
+    pub(crate) fn pauses(&self) -> impl Iterator<Item = Duration> + Send + use<> {
+        self.client.pauses()
     }
 
     /// Writes an object. The store compares the bytes with their checksum. Returns true if it reports an equal one.
@@ -218,39 +228,49 @@ impl S3 {
 
     /// Sends a request, again if it fails for a reason that passes.
     pub(crate) async fn send(&self, call: &Call) -> Result<Answer, CallError> {
-        self.send_checked(call, |_| Ok(())).await
+        let mut pauses = self.client.pauses();
+        loop {
+            let sent = self.once(call, |request| {
+                self.client.send(request, call.limit, failure)
+            });
+            match sent.await {
+                Ok(answer) => return Ok(answer),
+                Err(error) => Client::retry(error, &mut pauses).await?,
+            }
+        }
     }
 
-    /// Sends a request until `check` accepts the answer.
-    async fn send_checked(
+    /// Signs and sends a request once, and again with renewed credentials if the store says that they have expired.
+    async fn once<T, F>(&self, call: &Call, send: impl Fn(HttpRequest) -> F) -> Result<T, CallError>
+    where
+        F: Future<Output = Result<T, CallError>> + Send,
+    {
+        let credentials = self.credentials.current().await?;
+        match send(self.signed(call, credentials.as_deref())?).await {
+            Err(error)
+                if error.reason == Reason::Expired
+                    && self.credentials.renew(credentials.as_deref()) =>
+            {
+                let credentials = self.credentials.current().await?;
+                send(self.signed(call, credentials.as_deref())?).await
+            }
+            sent => sent,
+        }
+    }
+
+    fn signed(
         &self,
         call: &Call,
-        check: impl Fn(&Answer) -> Result<(), CallError> + Send + Sync,
-    ) -> Result<Answer, CallError> {
-        let mut pauses = self.client.pauses();
-        let mut is_renewed = false;
-        loop {
-            let credentials = self.credentials.current().await?;
-            let mut request = call.request()?;
-            if let Some(credentials) = &credentials {
-                AwsAuthorizer::new(credentials, "s3", &self.region)
-                    .with_sign_payload(self.signs_bodies)
-                    .try_authorize(&mut request, None)
-                    .map_err(|error| CallError::of_store(&error))?;
-            }
-            let sent = self.client.send(request, call.limit, failure).await;
-            let error = match sent.and_then(|answer| check(&answer).map(|()| answer)) {
-                Ok(answer) => return Ok(answer),
-                Err(error) => error,
-            };
-            if error.reason == Reason::Expired && !is_renewed {
-                is_renewed = true;
-                if self.credentials.renew(credentials.as_deref()) {
-                    continue;
-                }
-            }
-            Client::retry(error, &mut pauses).await?;
+        credentials: Option<&AwsCredential>,
+    ) -> Result<HttpRequest, CallError> {
+        let mut request = call.request()?;
+        if let Some(credentials) = credentials {
+            AwsAuthorizer::new(credentials, "s3", &self.region)
+                .with_sign_payload(self.signs_bodies)
+                .try_authorize(&mut request, None)
+                .map_err(|error| CallError::of_store(&error))?;
         }
+        Ok(request)
     }
 }
 

@@ -2,19 +2,20 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use futures_util::{FutureExt, StreamExt};
 use lighthaul_remote::place::Place;
 use lighthaul_session::error::Error;
 use object_store::MultipartUpload;
 
 use crate::fault::Fault;
-use crate::stores::bucket::attributes::{Attributes, Condition, HeldPart, Page, Piece, Stamp};
+use crate::stores::bucket::attributes::{Attributes, Condition, HeldPart, Page, Stamp};
 use crate::stores::bucket::call_error::{CallError, Reason};
 use crate::stores::bucket::checksum;
-use crate::stores::bucket::client::Patience;
+use crate::stores::bucket::client::{Chunks, Patience};
 use crate::stores::bucket::cloud::{self, Cloud};
 use crate::stores::bucket::s3::S3;
 use crate::stores::bucket::web::Web;
@@ -138,18 +139,42 @@ impl Bucket {
         }
     }
 
-    /// Reads a range of an object with these attributes, or all of it.
-    pub(crate) async fn read(
+    /// Begins to read a range of an object with these attributes, or all of it. Returns the attributes in the answer, and
+    /// the bytes as they come.
+    pub(crate) async fn open_range(
         &self,
         key: &str,
         range: Option<(u64, u64)>,
         known: &Attributes,
-    ) -> Result<Piece, CallError> {
+    ) -> Result<(Attributes, Chunks), CallError> {
         let etag = known.etag.as_deref();
         match &*self.store {
-            Store::S3(s3) => s3.read(key, (range, known.size), etag).await,
-            Store::Cloud(cloud) => cloud.read(key, (range, known.size), etag).await,
-            Store::Web(web) => web.read(key, range.unwrap_or((0, known.size)), known).await,
+            Store::S3(s3) => s3.open_range(key, (range, known.size), etag).await,
+            Store::Cloud(cloud) => cloud.open_range(key, (range, known.size), etag).await,
+            Store::Web(web) => {
+                let range = range.unwrap_or((0, known.size));
+                let chunks = web.open_range(key, range, known).await?;
+                Ok((known.clone(), chunks))
+            }
+        }
+    }
+
+    /// Takes the next bytes of an object.
+    pub(crate) async fn next_chunk(&self, chunks: &mut Chunks) -> Result<Option<Bytes>, CallError> {
+        match &*self.store {
+            Store::S3(s3) => s3.next_chunk(chunks).await,
+            Store::Cloud(_) => chunks.next().await.transpose(),
+            Store::Web(web) => web.next_chunk(chunks).await,
+        }
+    }
+
+    /// Returns the pauses between attempts to read an object.
+    pub(crate) fn pauses(&self) -> Box<dyn Iterator<Item = Duration> + Send> {
+        match &*self.store {
+            Store::S3(s3) => Box::new(s3.pauses()),
+            // its client has tried again
+            Store::Cloud(_) => Box::new(std::iter::empty()),
+            Store::Web(web) => Box::new(web.pauses()),
         }
     }
 

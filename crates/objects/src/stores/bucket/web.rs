@@ -9,7 +9,7 @@ use lighthaul_base::escape::{LINE_MAX, escape};
 use lighthaul_session::error::Error;
 
 use crate::stores::bucket::answer::attributes;
-use crate::stores::bucket::attributes::{Attributes, Piece};
+use crate::stores::bucket::attributes::Attributes;
 use crate::stores::bucket::call_error::{CallError, Reason};
 use crate::stores::bucket::client::{Call, Chunks, Client, Patience, length};
 use crate::stores::bucket::ranges;
@@ -68,40 +68,30 @@ impl Web {
         }
     }
 
-    /// Reads a range, if the file is still the same.
-    pub(crate) async fn read(
+    /// Begins to read a range, if the file is still the same. Returns its bytes as they come.
+    pub(crate) async fn open_range(
         &self,
         path: &str,
         range: (u64, u64),
         known: &Attributes,
-    ) -> Result<Piece, CallError> {
+    ) -> Result<Chunks, CallError> {
         let mut call = self.call(path).with("range", &ranges::header(range))?;
-        call.limit = range.1 - range.0;
         if let Some(etag) = known.etag.as_deref().filter(|etag| is_strong(etag)) {
             call = call.with("if-match", etag)?;
         }
-        let mut pauses = self.client.pauses();
-        loop {
-            let sent = self.client.send(call.request()?, call.limit, failure).await;
-            let checked = sent.and_then(|answer| {
-                ranges::check(&answer, Some(range), known.size)?;
-                let now = attributes(&answer.headers, known.size);
-                if now.etag != known.etag || now.modified != known.modified {
-                    return Err(CallError::new(
-                        Reason::Condition,
-                        "the file has changed meanwhile",
-                    ));
-                }
-                Ok(answer.body)
-            });
-            match checked {
-                Ok(bytes) => {
-                    let attributes = known.clone();
-                    return Ok(Piece { bytes, attributes });
-                }
-                Err(error) => Client::retry(error, &mut pauses).await?,
-            }
+        let (status, headers, chunks) = self.client.open(call.request()?, failure).await?;
+        ranges::check((status, &headers), Some(range), known.size)?;
+        let now = attributes(&headers, known.size);
+        if now.etag != known.etag || now.modified != known.modified {
+            let text = "the file has changed meanwhile";
+            return Err(CallError::new(Reason::Condition, text));
         }
+        Ok(chunks)
+    }
+
+    /// Takes the next bytes of a file.
+    pub(crate) async fn next_chunk(&self, chunks: &mut Chunks) -> Result<Option<Bytes>, CallError> {
+        self.client.next(chunks).await
     }
 
     /// Begins to read a file as it comes, once.

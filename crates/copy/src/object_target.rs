@@ -1,0 +1,90 @@
+//! Directory in an object store, as the receiver of a copy uses it.
+//!
+//! An object gets its name only after all of its bytes were compared with the source: [`ObjectUpload::publish`] follows
+//! the comparison.
+//!
+//! ```text
+//! ObjectTarget::folder --> ObjectFolder::begin --> ObjectUpload::write, in any order --> publish --> finish
+//! ```
+
+use std::fmt::Debug;
+
+use lighthaul_session::error::Error;
+
+/// Store that a daemon serves as a directory. Paths are relative to it.
+pub trait ObjectTarget: Debug + Send + Sync {
+    /// Returns true if `path` stands for a directory: the whole store, or a path with objects below it.
+    fn is_folder(&self, path: &[u8]) -> Result<bool, Error>;
+
+    /// Opens the directory `path` for a copy.
+    fn folder(&self, path: &[u8]) -> Result<Box<dyn ObjectFolder>, Error>;
+}
+
+/// Directory that a copy writes to.
+pub trait ObjectFolder: Debug + Send + Sync {
+    /// Returns the object at `path`, if there is one.
+    fn look(&self, path: &[u8]) -> Result<Option<StoredObject>, Error>;
+
+    /// Begins the upload of an object.
+    fn begin(&self, object: &NewObject<'_>) -> Result<Box<dyn ObjectUpload>, Error>;
+}
+
+/// Object in a store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredObject {
+    /// Size in bytes.
+    pub size: u64,
+    /// Modification time of the source, or the time at which the store took the object.
+    pub seconds: i64,
+    /// Nanoseconds of this time.
+    pub nanos: u32,
+    /// Version of the object.
+    pub version: Option<String>,
+}
+
+/// Object that is written.
+#[derive(Clone, Debug)]
+pub struct NewObject<'a> {
+    /// Path in the directory.
+    pub path: &'a [u8],
+    /// Size in bytes.
+    pub size: u64,
+    /// Modification time of the source: seconds since 1970, and nanoseconds.
+    pub time: (i64, u32),
+    /// Condition under which the object gets its name.
+    pub condition: WriteCondition,
+}
+
+/// Condition under which an object gets its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WriteCondition {
+    /// None.
+    Always,
+    /// There is no object of this name.
+    Absent,
+    /// The object still has this version.
+    Unchanged(String),
+}
+
+/// Upload of one object. It is given up when it is dropped before it is published.
+pub trait ObjectUpload: Debug + Send + Sync {
+    /// Takes bytes at `offset`, each byte once, in any order. Waits while the store is slower than the network.
+    fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), Error>;
+
+    /// Gives the object its name, after all of its bytes were taken and compared. Does not wait for the store.
+    fn publish(&self);
+
+    /// Waits until the object has its name.
+    fn finish(&self) -> Result<Published, Error>;
+}
+
+/// Result of an upload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Published {
+    /// The store has reported the checksum of the bytes that were taken.
+    Verified,
+    /// The store reports no checksums.
+    Unverified,
+    /// The condition does not hold any more, so the object stays as it is.
+    Overtaken,
+}

@@ -1,0 +1,209 @@
+//! Object stores that a daemon serves as directories of its root.
+//!
+//! A store has a name, which clients see as a directory of the root. Rights count as they do for a directory of this
+//! name: a client that sees only another directory does not reach the store.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+use lighthaul_copy::message::Target;
+use lighthaul_copy::object_target::ObjectTarget;
+use lighthaul_files::digest::DigestKind;
+use lighthaul_files::mode_changes::ModeChanges;
+use lighthaul_files::options::{DeltaMode, Options};
+use lighthaul_receive::target_folder::TargetFolder;
+use lighthaul_session::error::Error;
+
+use crate::error::Fault;
+use crate::request::Request;
+use crate::rights::Rights;
+use crate::settings::Settings;
+
+/// Stores by name.
+pub type Stores = BTreeMap<String, Arc<dyn ObjectTarget>>;
+
+/// Opens the target of a copy, if it is in a store, and limits the options to those that stores have.
+pub(crate) fn open(
+    settings: &Settings,
+    rights: &Rights,
+    (target, options): (&Target, &mut Options),
+) -> Result<Option<TargetFolder>, Error> {
+    let Some((name, store, path)) = find(settings, rights, &target.path) else {
+        return Ok(None);
+    };
+    check(options)?;
+    // the store has the bytes when it answers
+    options.sync = false;
+    options.delta = DeltaMode::Never;
+    let place = (store, Path::new("/").join(name));
+    TargetFolder::in_store((&path, target.landing), place).map(Some)
+}
+
+/// Refuses requests for what is in stores, except copies to them.
+pub(crate) fn check_request(
+    settings: &Settings,
+    rights: &Rights,
+    request: &Request,
+) -> Result<(), Error> {
+    let paths: Vec<&[u8]> = match request {
+        Request::Send { paths, .. } => paths.iter().map(Vec::as_slice).collect(),
+        Request::Relay { relay, .. } => relay.paths.iter().map(Vec::as_slice).collect(),
+        Request::Files(request) => request.paths().iter().map(Vec::as_slice).collect(),
+        Request::Receive { .. }
+        | Request::Expect { .. }
+        | Request::Probe(_)
+        | Request::Checkup
+        | Request::Stream(_)
+        | Request::Gateway(_)
+        | Request::RemoteFiles(_) => return Ok(()),
+    };
+    let found = paths
+        .into_iter()
+        .find_map(|path| find(settings, rights, path));
+    match found {
+        Some((name, ..)) => Err(Fault::StoreIsTarget(name.to_owned()).into()),
+        None => Ok(()),
+    }
+}
+
+/// Returns the store with the path that a client names, its name, and the path in it.
+fn find<'a>(
+    settings: &'a Settings,
+    rights: &Rights,
+    path: &[u8],
+) -> Option<(&'a str, Arc<dyn ObjectTarget>, PathBuf)> {
+    if settings.stores.is_empty() {
+        return None;
+    }
+    let top = settings.root.as_deref().unwrap_or(Path::new("/"));
+    let own = match &rights.root {
+        Some(root) => root.strip_prefix(top).ok()?,
+        None => Path::new(""),
+    };
+    let within = rights.within.as_deref().unwrap_or(Path::new(""));
+    let mut whole = PathBuf::new();
+    for part in [own, within, Path::new(OsStr::from_bytes(path))] {
+        for name in part.components() {
+            match name {
+                Component::Normal(name) => whole.push(name),
+                Component::CurDir | Component::RootDir => {}
+                // the directories of this host resolve it
+                Component::ParentDir | Component::Prefix(_) => return None,
+            }
+        }
+    }
+    let mut names = whole.components();
+    let first = names.next()?.as_os_str().to_str()?;
+    let (name, store) = settings.stores.get_key_value(first)?;
+    Some((name, Arc::clone(store), names.as_path().to_owned()))
+}
+
+/// Refuses options without a meaning for object stores.
+fn check(options: &Options) -> Result<(), Error> {
+    let keep = options.keep;
+    let refused = [
+        (keep.owner, "--archive"),
+        (keep.accessed, "--atimes"),
+        (keep.xattrs, "--xattrs"),
+        (keep.acls, "--acls"),
+        (options.hard_links, "--hard-links"),
+        (options.delete, "--delete"),
+        (options.chmod != ModeChanges::default(), "--chmod"),
+        (options.backup.is_some(), "--backup"),
+        (!options.link_dest.is_empty(), "--link-dest"),
+        (options.inplace, "--inplace"),
+        (options.partial_dir.is_some(), "--partial-dir"),
+        (options.verify_disk, "--verify=disk"),
+        (!options.hash.is_empty(), "--hash"),
+        (options.remove_source, "--remove-source-files"),
+        (options.striped.is_some(), "a copy over several hosts"),
+        // unencrypted data has this digest, too
+        (
+            options.digest == DigestKind::Blake3,
+            "--digest=blake3 or --plain",
+        ),
+        (options.delta == DeltaMode::Always, "--delta=always"),
+    ];
+    match refused.into_iter().find(|(is_set, _)| *is_set) {
+        Some((_, name)) => Err(Fault::StoreOption(name).into()),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lighthaul_copy::object_target::ObjectFolder;
+    use lighthaul_io::crypto::identity::Identity;
+
+    use super::*;
+    use crate::settings::{AccessPolicy, Limits};
+
+    /// Store that is only found.
+    #[derive(Debug)]
+    struct Found;
+
+    impl ObjectTarget for Found {
+        fn is_folder(&self, _: &[u8]) -> Result<bool, Error> {
+            Ok(false)
+        }
+
+        fn folder(&self, _: &[u8]) -> Result<Box<dyn ObjectFolder>, Error> {
+            Err(Fault::NoResult.into())
+        }
+    }
+
+    #[test]
+    fn store_is_reached_like_a_directory_of_the_root() {
+        let store: Arc<dyn ObjectTarget> = Arc::new(Found);
+        let settings = |root: Option<&str>| Settings {
+            address: ([127, 0, 0, 1], 0).into(),
+            ports: None,
+            identity: Identity::generate(),
+            access: AccessPolicy::Listed {
+                keys: "/keys".into(),
+                tokens: "/tokens".into(),
+            },
+            root: root.map(PathBuf::from),
+            stores: Stores::from([("data".to_owned(), Arc::clone(&store))]),
+            plain: false,
+            relay: false,
+            gateway: None,
+            limits: Limits::default(),
+        };
+        for (root, own, within, path, expected) in [
+            (Some("/srv"), None, None, "/data/x/y", Some("x/y")),
+            (Some("/srv"), None, None, "data", Some("")),
+            (Some("/srv"), None, None, "./data//x/", Some("x")),
+            (Some("/srv"), None, None, "/other/data/x", None),
+            (Some("/srv"), None, None, "/database/x", None),
+            (Some("/srv"), None, None, "/data/../x", None),
+            (Some("/srv"), Some("alice"), None, "/data/x", None),
+            (
+                Some("/srv"),
+                Some("data/alice"),
+                None,
+                "/x",
+                Some("alice/x"),
+            ),
+            (Some("/srv"), Some("data"), Some("a/b"), "x", Some("a/b/x")),
+            (Some("/srv"), Some("/else"), None, "/data/x", None),
+            (Some("/srv"), Some("data/.."), None, "/data/x", None),
+            (None, None, None, "/data/x", Some("x")),
+            (None, Some("/home"), None, "/data/x", None),
+        ] {
+            let settings = settings(root);
+            let rights = Rights {
+                root: own.map(PathBuf::from),
+                within: within.map(PathBuf::from),
+                ..Rights::default()
+            };
+            let rights = rights.beneath(settings.root.as_deref());
+            let found = find(&settings, &rights, path.as_bytes());
+            let found = found.map(|(_, _, path)| path);
+            assert_eq!(found, expected.map(PathBuf::from), "{own:?} {path}");
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Objects that a list of paths names, relative to a prefix. A path is that of one object, or of all objects below it.
+
+use std::path::Path;
+use std::thread;
+
+use futures_util::stream::{self, BoxStream, StreamExt};
+use lighthaul_base::escape::escape_name;
+use lighthaul_files::list::PathList;
+use lighthaul_session::error::Error;
+use tokio::sync::mpsc::channel;
+
+use crate::fault::Fault;
+use crate::stores::bucket::attributes::{Attributes, Listed};
+use crate::stores::bucket::call_error::{CallError, Reason};
+use crate::stores::bucket::store::Bucket;
+use crate::stores::keys;
+use crate::stores::object_names::unusable;
+use crate::stores::object_sources::Source;
+
+/// Meaning of a path of a list.
+#[derive(Debug)]
+pub(crate) enum Found {
+    /// One object, with its attributes.
+    Object(Listed, Attributes),
+    /// All objects below a prefix.
+    Folder(String),
+    /// Nothing, or a path that no key can have.
+    Failed(String, Error),
+}
+
+/// Looks at the objects that the list names below the prefix of `source`, several at a time.
+pub(crate) fn find(source: &Source, names: PathList) -> Result<BoxStream<'static, Found>, Error> {
+    let (bucket, prefix) = (source.bucket.clone(), source.key.clone());
+    let looks = paths(names)?.map(move |path| {
+        let (bucket, prefix) = (bucket.clone(), prefix.clone());
+        async move {
+            match path {
+                Ok(path) => look(&bucket, &prefix, &path).await,
+                Err(error) => Found::Failed(String::new(), error),
+            }
+        }
+    });
+    Ok(looks.buffer_unordered(LOOKS_MAX).boxed())
+}
+
+/// Returns the paths of a list, which a thread reads: they may come from a slow program.
+fn paths(
+    mut names: PathList,
+) -> Result<impl stream::Stream<Item = Result<Vec<u8>, Error>> + Send + 'static, Error> {
+    let (say, paths) = channel(PATHS_MAX);
+    let reading = move || {
+        names.all(|name| say.blocking_send(name.map(|name| name.path)).is_ok());
+    };
+    let thread = thread::Builder::new().name("list".into()).spawn(reading);
+    thread.map_err(|error| Fault::Request(format!("cannot start a thread: {error}")))?;
+    Ok(stream::unfold(paths, |mut paths| async move {
+        let path = paths.recv().await?;
+        Some((path, paths))
+    }))
+}
+
+async fn look(bucket: &Bucket, prefix: &str, path: &[u8]) -> Found {
+    if path.is_empty() {
+        return Found::Folder(prefix.to_owned());
+    }
+    let shown = String::from_utf8_lossy(path).into_owned();
+    let key = str::from_utf8(path).map_err(|_| "its name is not UTF-8, as keys are");
+    let key = match key.and_then(|path| keys::key_of(prefix, Path::new(path))) {
+        Ok(key) => key,
+        Err(why) => {
+            let error = unusable(&bucket.url(&format!("{prefix}{shown}")), why);
+            return Found::Failed(shown, error);
+        }
+    };
+    match found(bucket, &key).await {
+        Ok(found) => found,
+        Err(error) => {
+            let url = bucket.url(&key);
+            let url = escape_name(url.as_bytes());
+            Found::Failed(shown, error.during(format!("cannot read {url}")))
+        }
+    }
+}
+
+async fn found(bucket: &Bucket, key: &str) -> Result<Found, CallError> {
+    if let Some(attributes) = bucket.attributes(key).await? {
+        let listed = Listed {
+            key: key.to_owned(),
+            size: attributes.size,
+            modified: attributes.modified,
+            etag: attributes.etag.clone(),
+        };
+        return Ok(Found::Object(listed, attributes));
+    }
+    let prefix = keys::folder(key);
+    if bucket.has_any(&prefix).await? {
+        return Ok(Found::Folder(prefix));
+    }
+    let text = "there is no such object, and none below it";
+    Err(CallError::new(Reason::Missing, text))
+}
+
+/// Maximum number of paths that are read ahead.
+const PATHS_MAX: usize = 256;
+/// Maximum number of paths that are looked at in parallel.
+const LOOKS_MAX: usize = 16;

@@ -1,0 +1,287 @@
+//! Upload of one object whose bytes come from a network in any order.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use bytes::Bytes;
+use lighthaul_copy::object_target::{ObjectUpload, Published};
+use lighthaul_session::error::{Code, Error};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::task::JoinHandle;
+
+use crate::fault::Fault;
+use crate::stores::bucket::attributes::{Condition, HeldPart, Stamp};
+use crate::stores::bucket::call_error::{CallError, Reason};
+use crate::stores::bucket::checksum;
+use crate::stores::bucket::store::{Bucket, Upload};
+use crate::stores::job::{PART, part_len};
+use crate::stores::serving::bucket_target::Shared;
+use crate::stores::serving::open_parts::{OpenParts, WholePart};
+use crate::stores::serving::spool::Spool;
+
+/// Object that is uploaded.
+#[derive(Debug)]
+pub(crate) struct Target {
+    pub(crate) key: String,
+    pub(crate) size: u64,
+    pub(crate) stamp: Stamp,
+    pub(crate) condition: Condition,
+}
+
+/// Upload of one object. An object of one part is sent when it is published, in one request.
+#[derive(Debug)]
+pub(crate) struct BucketUpload {
+    shared: Arc<Shared>,
+    target: Arc<Target>,
+    spool: Arc<Spool>,
+    parts: Mutex<OpenParts>,
+    state: Mutex<State>,
+    /// Failure of a part, after which no more are sent.
+    broken: Arc<OnceLock<CallError>>,
+}
+
+/// Requests of an upload.
+#[derive(Debug, Default)]
+struct State {
+    /// Upload in parts, once it has begun.
+    upload: Option<Upload>,
+    sent: BTreeMap<u64, JoinHandle<Result<HeldPart, CallError>>>,
+    /// The only part of a small object, once it is complete.
+    only: Option<WholePart>,
+    done: Option<Result<Publishing, Error>>,
+}
+
+type Publishing = JoinHandle<Result<Published, CallError>>;
+
+impl BucketUpload {
+    pub(crate) fn new(shared: &Arc<Shared>, target: Target) -> Result<Self, Error> {
+        let len = part_len(target.size);
+        let spool = shared.spool(len);
+        let spool = spool.map_err(|error| spooled(&target, shared, &error))?;
+        Ok(Self {
+            parts: Mutex::new(OpenParts::new(target.size, len)),
+            shared: Arc::clone(shared),
+            target: Arc::new(target),
+            spool,
+            state: Mutex::default(),
+            broken: Arc::default(),
+        })
+    }
+
+    fn parts(&self) -> MutexGuard<'_, OpenParts> {
+        self.parts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn failed(&self, error: CallError) -> Error {
+        let url = self.shared.bucket.url(&self.target.key);
+        error.during(format!("cannot write {url}"))
+    }
+
+    /// Reads a complete part from the spool, and frees its slot. Waits until there is room in memory.
+    fn take(&self, part: WholePart) -> Result<(Bytes, OwnedSemaphorePermit), Error> {
+        let room = self
+            .shared
+            .room(part.len)
+            .map_err(|error| self.failed(error));
+        let read = self.spool.read(part.slot, part.len);
+        self.spool.free(part.slot);
+        let bytes = read.map_err(|error| spooled(&self.target, &self.shared, &error))?;
+        // the bytes that came from the network had this checksum
+        if checksum::of(&bytes) != part.crc {
+            let text = "its bytes have changed on the way through this host";
+            return Err(self.failed(CallError::new(Reason::Integrity, text)));
+        }
+        Ok((bytes.into(), room?))
+    }
+
+    /// Sends a part of a large object.
+    fn send(&self, part: WholePart) -> Result<(), Error> {
+        let (bytes, room) = self.take(part)?;
+        let mut state = self.state();
+        let State { upload, sent, .. } = &mut *state;
+        let upload = match upload {
+            Some(upload) => upload,
+            none => {
+                let begun = self
+                    .shared
+                    .bucket
+                    .begin(&self.target.key, Some(self.target.stamp));
+                let begun = self.shared.runtime.block_on(begun);
+                none.insert(begun.map_err(|error| self.failed(error))?)
+            }
+        };
+        let number = u32::try_from(part.number + 1).unwrap_or(u32::MAX);
+        let send = self
+            .shared
+            .bucket
+            .send_part(&self.target.key, upload, (number, bytes));
+        let broken = Arc::clone(&self.broken);
+        let task = self.shared.runtime.spawn(async move {
+            let sent = send.await;
+            if let Err(error) = &sent {
+                broken.set(error.clone()).ok();
+            }
+            drop(room);
+            sent
+        });
+        sent.insert(part.number, task);
+        Ok(())
+    }
+}
+
+impl ObjectUpload for BucketUpload {
+    fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
+        if let Some(error) = self.broken.get() {
+            return Err(self.failed(error.clone()));
+        }
+        let (mut at, mut rest) = (offset, bytes);
+        while !rest.is_empty() {
+            let (number, end) = self.parts().at(at);
+            let len = usize::try_from(end.saturating_sub(at)).unwrap_or(usize::MAX);
+            if len == 0 {
+                let text = "the source sends more bytes than it announced";
+                return Err(self.failed(CallError::new(Reason::Broken, text)));
+            }
+            let (now, later) = rest.split_at(len.min(rest.len()));
+            let slot = self.parts().slot(number, || self.spool.take());
+            let from = number * part_len(self.target.size);
+            let written = self.spool.write(slot, now, at - from);
+            written.map_err(|error| spooled(&self.target, &self.shared, &error))?;
+            let crc = checksum::of(now);
+            let whole = self.parts().add(at, now.len() as u64, crc);
+            match whole {
+                Some(part) if self.target.size <= PART => self.state().only = Some(part),
+                Some(part) => self.send(part)?,
+                None => {}
+            }
+            at += now.len() as u64;
+            rest = later;
+        }
+        Ok(())
+    }
+
+    fn publish(&self) {
+        let only = self.state().only.take();
+        let done = match (self.target.size, only) {
+            (0, _) => Ok(self.put(Bytes::new(), None)),
+            (_, Some(part)) => self
+                .take(part)
+                .map(|(bytes, room)| self.put(bytes, Some(room))),
+            (_, None) => Ok(self.complete()),
+        };
+        self.state().done = Some(done);
+    }
+
+    fn finish(&self) -> Result<Published, Error> {
+        let done = self.state().done.take();
+        let ended = match done {
+            Some(done) => self.shared.runtime.block_on(done?),
+            None => Ok(Err(unpublished())),
+        };
+        let done = ended.unwrap_or_else(|_| Err(unpublished()));
+        done.map_err(|error| self.failed(error))
+    }
+}
+
+impl BucketUpload {
+    /// Sends a small object.
+    fn put(&self, bytes: Bytes, room: Option<OwnedSemaphorePermit>) -> Publishing {
+        let (bucket, target) = self.own();
+        self.shared.runtime.spawn(async move {
+            let how = (Some(target.stamp), &target.condition);
+            let written = bucket.write(&target.key, bytes, how).await;
+            drop(room);
+            published(written)
+        })
+    }
+
+    /// Completes an object of several parts.
+    fn complete(&self) -> Publishing {
+        let (bucket, target) = self.own();
+        let State { upload, sent, .. } = std::mem::take(&mut *self.state());
+        self.shared.runtime.spawn(async move {
+            let mut upload = upload.ok_or_else(unpublished)?;
+            let made = async {
+                let (mut parts, mut whole, mut size) = (Vec::new(), Some(checksum::of(&[])), 0);
+                for task in sent.into_values() {
+                    let part = task.await.map_err(|_| unpublished())??;
+                    let joined = whole.zip(part.crc);
+                    whole = joined.map(|(crc, more)| checksum::combined(crc, more, part.size));
+                    size += part.size;
+                    parts.push(part);
+                }
+                if size != target.size {
+                    return Err(unpublished());
+                }
+                let how = (whole, &target.condition);
+                let to = (target.key.as_str(), &mut upload);
+                bucket.complete(to, &parts, how).await
+            };
+            let made = made.await;
+            if made.is_err() {
+                bucket.abort(&target.key, &mut upload).await.ok();
+            }
+            published(made)
+        })
+    }
+
+    /// Returns the bucket and the object for a task, which must not hold the runtime that it runs on.
+    fn own(&self) -> (Bucket, Arc<Target>) {
+        (self.shared.bucket.clone(), Arc::clone(&self.target))
+    }
+}
+
+impl Drop for BucketUpload {
+    fn drop(&mut self) {
+        let slots = self.parts().take_slots();
+        let State {
+            upload, sent, only, ..
+        } = std::mem::take(&mut *self.state());
+        let slots = slots.into_iter().chain(only.map(|part| part.slot));
+        slots.for_each(|slot| self.spool.free(slot));
+        if let Some(mut upload) = upload {
+            let (bucket, target) = self.own();
+            self.shared.runtime.spawn(async move {
+                for task in sent.into_values() {
+                    task.abort();
+                    task.await.ok();
+                }
+                bucket.abort(&target.key, &mut upload).await.ok();
+            });
+        }
+    }
+}
+
+fn published(made: Result<bool, CallError>) -> Result<Published, CallError> {
+    match made {
+        Ok(true) => Ok(Published::Verified),
+        Ok(false) => Ok(Published::Unverified),
+        Err(error) if error.reason == Reason::Condition => Ok(Published::Overtaken),
+        Err(error) => Err(error),
+    }
+}
+
+fn unpublished() -> CallError {
+    CallError::new(Reason::Broken, "the upload was interrupted")
+}
+
+/// Returns the error of the file of incomplete parts.
+fn spooled(target: &Target, shared: &Shared, error: &io::Error) -> Error {
+    let url = shared.bucket.url(&target.key);
+    let text = error.to_string();
+    let why = text.split(" (os error").next().unwrap_or(&text);
+    Fault::Failed {
+        what: format!("cannot write {url}"),
+        why: format!(
+            "the spool directory of the daemon failed: {}",
+            why.to_lowercase()
+        ),
+        code: Code::Io,
+    }
+    .into()
+}

@@ -1,0 +1,16 @@
+//! Buckets that a daemon serves as directories.
+//!
+//! - [`bucket_target`]: a bucket and its directories; `bucket_upload`: upload of one object
+//! - `open_parts`: parts whose bytes have come so far; `spool`: their bytes
+//!
+//! ```text
+//! bytes in any order --> spool --> complete part: read back, compared with its checksum --> request to the store
+//! ```
+//!
+//! The spool has only parts that are not complete. A part that is complete waits in memory until the store has it.
+
+pub(crate) mod bucket_target;
+
+mod bucket_upload;
+mod open_parts;
+mod spool;
