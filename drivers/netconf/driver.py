@@ -20,7 +20,8 @@ import shlex
 import sys
 import time
 
-from netconf import Locked, Refused, Session, Unreachable, element, shown
+from flow import rate
+from netconf import Locked, Refused, Session, Silent, Unreachable, element, shown
 from openconfig import Flow, Names, State, request_filter
 
 VERSION = 1
@@ -97,11 +98,13 @@ class Device:
         """Return the change that removes a circuit. It succeeds if there is none."""
         return number, lambda state: {}
 
-    def _connect(self):
+    def _connect(self, part):
+        """Begin a session unless there is one, in a part of the time that is left."""
         if self.session and self.session.is_alive():
             return
         self.end()
-        self.session = Session(self.settings.command, self.deadline)
+        now = time.monotonic()
+        self.session = Session(self.settings.command, now + (self.deadline - now) * part)
 
     @contextlib.contextmanager
     def _locks(self, patience):
@@ -122,7 +125,13 @@ class Device:
         commit back under it.
         """
         for tries_left in reversed(range(TRIES)):
-            self._connect()
+            try:
+                # a device that is silent from the start leaves time for another session
+                self._connect(1 / 2 if tries_left else 1)
+            except Silent:
+                if not tries_left:
+                    raise
+                continue
             # the session of an earlier request may have ended, and some devices lose the first request of a session
             part = self.settings.timeout / 4 if tries_left else self.settings.timeout
             self.session.deadline = min(self.deadline, time.monotonic() + part)
@@ -309,14 +318,6 @@ def answer(device, request):
             device.end()
             return {"error": str(why)}
     return {"error": f"there is no verb {verb!r}"}
-
-
-def rate(text):
-    """Return a rate in bits a second, as in 10Gb/s or 10000000000."""
-    found = re.fullmatch(r"(\d+)([kMGT]?)(b/s)?", text)
-    if not found:
-        raise argparse.ArgumentTypeError(f"{text!r} is no rate such as 10Gb/s")
-    return int(found[1]) * 1000 ** ("kMGT".find(found[2] or "-") + 1)
 
 
 def ssh(settings):

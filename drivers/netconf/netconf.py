@@ -34,6 +34,10 @@ class Unreachable(Exception):
     """The device does not answer: it is not known whether the change was made."""
 
 
+class Silent(Unreachable):
+    """The device has not answered in time."""
+
+
 def element(name, *content, namespace=BASE, **attributes):
     """Return an element with a text or with children."""
     one = ET.Element(f"{{{namespace}}}{name}", attributes)
@@ -124,8 +128,8 @@ class Session:
         with selectors.DefaultSelector() as writing:
             writing.register(self.process.stdin, selectors.EVENT_WRITE)
             while view:
-                if not writing.select(self._left()):
-                    raise Unreachable(self._late())
+                if not writing.select(self._left()) or self._is_late():
+                    raise self._late()
                 try:
                     view = view[os.write(self.process.stdin.fileno(), view) :]
                 except BlockingIOError:
@@ -151,8 +155,9 @@ class Session:
     def _read(self):
         """Wait for more octets."""
         ready = self.selector.select(self._left())
-        if not ready:
-            raise Unreachable(self._late())
+        # octets that never end, such as those of a standard error, do not extend the time
+        if not ready or self._is_late():
+            raise self._late()
         for key, _ in ready:
             data = os.read(key.fd, 1 << 16)
             if key.fileobj is self.process.stderr:
@@ -194,8 +199,11 @@ class Session:
     def _left(self):
         return max(0.0, self.deadline - time.monotonic())
 
+    def _is_late(self):
+        return time.monotonic() >= self.deadline
+
     def _late(self):
-        return f"the device did not answer {self.asked} in time"
+        return Silent(f"the device did not answer {self.asked} in time")
 
     def _ended(self):
         """Return the reason for the end of the program: the last line of its standard error."""

@@ -10,10 +10,10 @@ The terms of a circuit without a rate are in a classifier that belongs to no int
 circuits there are, and other packets never meet a circuit that is closed.
 """
 
-import ipaddress
 import re
 from dataclasses import dataclass
 
+from flow import Packets
 from netconf import BASE, Refused, element
 
 QOS = "http://openconfig.net/yang/qos"
@@ -22,44 +22,16 @@ PROTOCOLS = {"tcp": 6, "udp": 17}
 PROTOCOL_NAMES = {"6": 6, "17": 17, "IP_TCP": 6, "IP_UDP": 17}
 
 
-@dataclass(frozen=True)
-class Flow:
-    """Packets of a circuit: protocol, target and destination ports; None matches everything."""
-
-    protocol: str | None
-    target: ipaddress.IPv4Network | ipaddress.IPv6Network | None
-    ports: tuple[int, int] | None
+class Flow(Packets):
+    """Packets of a circuit, and the objects of the device that select them."""
 
     @classmethod
     def parse(cls, text):
         """Return the flow of a text such as `udp 10.0.0.2/32 5000-5010` or `all`."""
-        words = text.split()
-        if words == ["all"]:
-            return cls(None, None, None)
-        protocol = words.pop(0) if words and words[0] in PROTOCOLS else None
-        target = ports = None
         try:
-            if words and re.search("[.:]", words[0]):
-                target = ipaddress.ip_network(words.pop(0), strict=False)
-            if words:
-                first, _, last = words.pop(0).partition("-")
-                ports = (int(first), int(last or first))
-        except ValueError:
-            words = [text]
-        if words or not text.split() or (ports and not 1 <= ports[0] <= ports[1] <= 65535):
-            raise Refused(f"a classifier cannot select the packets of {text!r}: it needs a protocol, a target or ports")
-        return cls(protocol, target, ports)
-
-    def __str__(self):
-        ports = f"{self.ports[0]}-{self.ports[1]}" if self.ports else None
-        parts = [str(part) for part in (self.protocol, self.target, ports) if part is not None]
-        return " ".join(parts) or "all"
-
-    def order(self):
-        """Return the position among the terms: if a packet belongs to two flows, the narrower one comes first."""
-        above = 0 if self.ports else 1 if self.protocol else 2
-        bits = self.target.prefixlen + (97 if self.target.version == 4 else 1) if self.target else 0
-        return 3 * (129 - bits) + above
+            return super().parse(text)
+        except ValueError as why:
+            raise Refused(f"a classifier cannot select {why}") from None
 
     def terms(self, name):
         """Return the terms of a circuit with this name: version of IP, identifier, conditions."""
@@ -68,7 +40,7 @@ class Flow:
         found = {}
         for version in versions:
             for protocol in protocols:
-                one = f"{self.order():03}-{name}" + (f"-{protocol}" if len(protocols) > 1 else "")
+                one = f"{self.place():03}-{name}" + (f"-{protocol}" if len(protocols) > 1 else "")
                 ports = f"{self.ports[0]}..{self.ports[1]}" if self.ports else None
                 target = str(self.target) if self.target else None
                 found[version, one] = (PROTOCOLS.get(protocol), target, ports)

@@ -18,9 +18,9 @@ import json
 import re
 import sys
 import time
-from dataclasses import dataclass
 
 import openflow as of
+from flow import Packets, rate
 from openflow import Refused, Unreachable
 
 VERSION = 1
@@ -33,44 +33,20 @@ PROTOCOLS = {"tcp": (6, of.TCP_DST), "udp": (17, of.UDP_DST)}
 ETH_TYPES = {4: (0x0800, of.IPV4_DST), 6: (0x86DD, of.IPV6_DST)}
 
 
-@dataclass(frozen=True)
-class Flow:
-    """Packets of a circuit: protocol, target and destination ports; None matches everything."""
-
-    protocol: str | None
-    target: ipaddress.IPv4Network | ipaddress.IPv6Network | None
-    ports: tuple[int, int] | None
+class Flow(Packets):
+    """Packets of a circuit, and the objects of the device that select them."""
 
     @classmethod
     def parse(cls, text):
         """Return the flow of a text such as `udp 10.0.0.2/32 5000-5010` or `all`."""
-        words = text.split()
-        if words == ["all"]:
-            return cls(None, None, None)
-        protocol = words.pop(0) if words and words[0] in PROTOCOLS else None
-        target = ports = None
         try:
-            if words and re.search("[.:]", words[0]):
-                target = ipaddress.ip_network(words.pop(0), strict=False)
-            if words:
-                first, _, last = words.pop(0).partition("-")
-                ports = (int(first), int(last or first))
-        except ValueError:
-            words = [text]
-        if words or not text.split() or (ports and not 1 <= ports[0] <= ports[1] <= 65535):
-            raise Refused(f"an OpenFlow switch cannot select the packets of {text!r}: it needs a protocol, a target or ports")
-        return cls(protocol, target, ports)
-
-    def __str__(self):
-        ports = f"{self.ports[0]}-{self.ports[1]}" if self.ports else None
-        parts = [str(part) for part in (self.protocol, self.target, ports) if part is not None]
-        return " ".join(parts) or "all"
+            return super().parse(text)
+        except ValueError as why:
+            raise Refused(f"an OpenFlow switch cannot select {why}") from None
 
     def priority(self):
         """Return the priority: if a packet belongs to two flows, the narrower one carries it."""
-        above = 0 if self.ports else 1 if self.protocol else 2
-        bits = self.target.prefixlen + (97 if self.target.version == 4 else 1) if self.target else 0
-        return PRIORITY - 3 * (129 - bits) - above
+        return PRIORITY - self.place()
 
     def matches(self):
         """Return the matches that select these packets: one for each family, protocol and masked part of the ports."""
@@ -406,14 +382,6 @@ def answer(switch, request):
         return {"error": str(why)}
     finally:
         switch.end()
-
-
-def rate(text):
-    """Return a rate in bits a second, as in 10Gb/s or 10000000000."""
-    found = re.fullmatch(r"(\d+)([kMGT]?)(b/s)?", text)
-    if not found:
-        raise argparse.ArgumentTypeError(f"{text!r} is no rate such as 10Gb/s")
-    return int(found[1]) * 1000 ** ("kMGT".find(found[2] or "-") + 1)
 
 
 def switch_address(text):

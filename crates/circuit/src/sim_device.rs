@@ -47,6 +47,8 @@ struct Device {
     took: Duration,
     /// Faults of the next changes.
     faults: VecDeque<Option<SimFault>>,
+    /// Number of removals that fail.
+    failing_removals: usize,
 }
 
 impl SimDevice {
@@ -60,6 +62,7 @@ impl SimDevice {
             timers: BTreeMap::new(),
             took: Duration::ZERO,
             faults: VecDeque::new(),
+            failing_removals: 0,
         };
         Self {
             device: Arc::new(Mutex::new(device)),
@@ -76,6 +79,11 @@ impl SimDevice {
         let mut device = self.device();
         device.faults = vec![None; after].into();
         device.faults.push_back(fault);
+    }
+
+    /// Makes the next removals fail.
+    pub fn fail_removals(&self, count: usize) {
+        self.device().failing_removals = count;
     }
 
     /// Returns the latency of the last call, which a simulation adds to its virtual time.
@@ -118,6 +126,10 @@ impl Driver for SimDevice {
         let mut device = self.device();
         device.begin();
         device.fail_sometimes()?;
+        if let Some(left) = device.failing_removals.checked_sub(1) {
+            device.failing_removals = left;
+            return Err(Error::Device("simulated fault".to_owned()));
+        }
         device.circuits.remove(&id);
         device.timers.remove(&id);
         Ok(())

@@ -275,3 +275,171 @@ fn longest_vector_fits_into_a_message_and_longer_vectors_are_refused() {
     assert_eq!(Message::decode(&longer), Err(Malformed));
     const { assert!(RANGES_MAX < STEPS_MAX) };
 }
+
+/// Returns the octets that `docs/src/wire.md` describes: version, type and time, then these fields.
+fn documented(kind: u8, fields: &[&[u8]]) -> Vec<u8> {
+    let sent = 5_u64.to_be_bytes();
+    let mut octets = vec![3, kind];
+    octets.extend(sent);
+    octets.extend(fields.concat());
+    octets
+}
+
+#[test]
+fn octets_follow_the_documented_layout() {
+    let key = Key {
+        source: DomainId(0x0102_0304),
+        id: CorrelationId(0x0506),
+        attempt: 7,
+        leg: 255,
+    };
+    let mut in_key = vec![1, 2, 3, 4];
+    in_key.extend(0x0506_u128.to_be_bytes());
+    in_key.extend([7, 255]);
+    let query = QueryId {
+        source: DomainId(8),
+        number: 9,
+    };
+    let in_query = [0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 9];
+    let segment = Segment {
+        ingress: PortId(11),
+        egress: PortId(12),
+    };
+    let hops = vec![Hop {
+        domain: DomainId(10),
+        segment,
+    }];
+    let in_hops = [1, 0, 0, 0, 10, 0, 0, 0, 11, 0, 0, 0, 12];
+    let (trace, in_trace) = (vec![DomainId(13)], [1, 0, 0, 0, 13]);
+    // the second step begins 300 ns after the end of the first one; 300 has two octets as varint
+    let steps = [(1000, 1100), (1400, 1401)].map(|(from, till)| Step {
+        from: Instant::from_nanos(from),
+        till: Instant::from_nanos(till),
+        rate: Rate::from_bps(1000).unwrap_or(Rate::UNLIMITED),
+    });
+    let in_steps = [0, 2, 0xE8, 7, 100, 0xE8, 7, 0xAC, 2, 1, 0xE8, 7];
+    let eight = |value: u64| value.to_be_bytes();
+    let (from, till) = (Instant::from_nanos(14), Instant::from_nanos(15));
+    let losses = Losses {
+        guard: Duration::from_nanos(300),
+        packet_bytes: 16,
+    };
+    let offer = Offer::new(Rate::UNLIMITED, Vec::new());
+    let unit = Rate::from_bps(1000).unwrap_or(Rate::UNLIMITED);
+    let offer = Offer::new(unit, steps.to_vec()).or(offer);
+    let offer = offer
+        .and_then(|one| one.with_losses(losses))
+        .expect("a valid offer");
+    let vector = Trc::new(steps.to_vec()).expect("a valid vector");
+    let refusal = Refusal::ClockOffset(-2);
+    let in_refusal = [[4].as_slice(), &(-2_i64).to_be_bytes()].concat();
+    let asked = Body::Query {
+        query,
+        hops: hops.clone(),
+        trace: trace.clone(),
+        from,
+        till,
+        is_protected: true,
+    };
+    let held = Body::Hold {
+        key,
+        hops,
+        trace,
+        vector,
+        hold_till: from,
+        decide_till: till,
+    };
+    let fourteen = eight(14);
+    let fifteen = eight(15);
+    let cases: [(Body, u8, &[&[u8]]); 8] = [
+        (
+            asked,
+            1,
+            &[&in_query, &in_hops, &in_trace, &fourteen, &fifteen, &[1]],
+        ),
+        (
+            Body::Offer { query, offer },
+            2,
+            &[&in_query, &eight(1000), &[0xAC, 2], &[0, 16], &in_steps],
+        ),
+        (
+            Body::NoOffer { query, refusal },
+            3,
+            &[&in_query, &in_refusal],
+        ),
+        (
+            held,
+            4,
+            &[&in_key, &in_hops, &in_trace, &in_steps, &fourteen, &fifteen],
+        ),
+        (Body::Held { key }, 5, &[&in_key]),
+        (Body::Refused { key, refusal }, 6, &[&in_key, &in_refusal]),
+        (Body::RangeDone { key, range: 258 }, 14, &[&in_key, &[1, 2]]),
+        (
+            Body::Notify {
+                key,
+                refusal: Refusal::Aborted,
+            },
+            15,
+            &[&in_key, &[25], &eight(0)],
+        ),
+    ];
+    for (body, kind, fields) in cases {
+        let sent = Instant::from_nanos(5);
+        let octets = Message { sent, body }.encode();
+        assert_eq!(octets, documented(kind, fields), "type {kind}");
+    }
+    for (number, body) in [
+        (7, Body::Commit { key }),
+        (8, Body::Committed { key }),
+        (9, Body::Abort { key }),
+        (11, Body::Release { key }),
+        (12, Body::Released { key }),
+        (13, Body::Ask { key }),
+    ] {
+        let sent = Instant::from_nanos(5);
+        assert_eq!(
+            Message { sent, body }.encode(),
+            documented(number, &[&in_key])
+        );
+    }
+}
+
+#[test]
+fn refusals_have_the_documented_numbers() {
+    let key = Key {
+        source: DomainId(1),
+        id: CorrelationId(1),
+        attempt: 0,
+        leg: 0,
+    };
+    let head = documented(6, &[&1_u32.to_be_bytes(), &1_u128.to_be_bytes(), &[0, 0]]);
+    for (number, refusal) in [
+        (1, Refusal::UnknownPort(PortId(0))),
+        (2, Refusal::UnknownNeighbor(DomainId(0))),
+        (3, Refusal::Loop(DomainId(0))),
+        (4, Refusal::ClockOffset(0)),
+        (8, Refusal::NoCapacity),
+        (9, Refusal::Misrouted),
+        (10, Refusal::Expired),
+        (11, Refusal::Times),
+        (12, Refusal::Horizon),
+        (13, Refusal::RateLimit),
+        (14, Refusal::Quota),
+        (15, Refusal::NoTransit),
+        (16, Refusal::TooLarge),
+        (17, Refusal::Unknown),
+        (18, Refusal::Restarted),
+        (19, Refusal::Undecided),
+        (20, Refusal::Released),
+        (21, Refusal::DeviceFailed),
+        (22, Refusal::NoPath),
+        (23, Refusal::NoAnswer),
+        (24, Refusal::MissesDeadline),
+        (25, Refusal::Aborted),
+    ] {
+        let (sent, body) = (Instant::from_nanos(5), Body::Refused { key, refusal });
+        let expected = [&head[..], &[number, 0, 0, 0, 0, 0, 0, 0, 0]].concat();
+        assert_eq!(Message { sent, body }.encode(), expected, "{refusal:?}");
+    }
+}

@@ -10,6 +10,7 @@ use lighthaul_circuit::error::Cause;
 use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::wait::pause;
 
+use crate::client::Client;
 use crate::conformance::found;
 use crate::proxy::{Loss, Proxy};
 use crate::testbed::{Testbed, circuit, set};
@@ -22,6 +23,23 @@ fn state(driver: &mut dyn Driver) -> State {
 fn mbps(pairs: &[(u64, u64)]) -> State {
     let rate = |(id, mbps): &(u64, u64)| (CircuitId(*id), Rate::from_bps(mbps * 1_000_000));
     pairs.iter().map(rate).collect()
+}
+
+/// Waits until the device has had these states.
+fn await_states(client: &mut Client, states: &[State]) {
+    let clock = Clock::start();
+    let mut seen = Vec::new();
+    // the driver waits longer than the device
+    while seen != states {
+        let state = found(&client.running()).unwrap();
+        if seen.last() != Some(&state) {
+            seen.push(state);
+        }
+        let time = clock.now().since(Instant::ZERO);
+        assert!(time < Duration::from_mins(1), "{seen:?} after {time:?}");
+        // this server looks at its timers in a second without requests
+        pause(Duration::from_millis(1500));
+    }
 }
 
 #[test]
@@ -85,19 +103,10 @@ fn device_takes_a_commit_back_that_nobody_confirms() {
     let (before, after) = (mbps(&[(1, 100)]), mbps(&[(1, 700)]));
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let clock = Clock::start();
-            let mut seen = Vec::new();
-            // the driver waits longer than the device
-            while seen != [before.clone(), after.clone(), before.clone()] {
-                let state = found(&client.running()).unwrap();
-                if seen.last() != Some(&state) {
-                    seen.push(state);
-                }
-                let time = clock.now().since(Instant::ZERO);
-                assert!(time < Duration::from_mins(1), "{seen:?} after {time:?}");
-                // this server looks at its timers in a second without requests
-                pause(Duration::from_millis(1500));
-            }
+            await_states(
+                &mut client,
+                &[before.clone(), after.clone(), before.clone()],
+            );
         });
         let why = set(&mut driver, &wanted, 700).unwrap_err();
         assert_eq!(why.cause(), Cause::NoAnswer, "{why}");
@@ -106,6 +115,32 @@ fn device_takes_a_commit_back_that_nobody_confirms() {
     assert_eq!(state(&mut driver), before);
     set(&mut driver, &wanted, 700).unwrap();
     assert_eq!(state(&mut driver), after);
+}
+
+#[test]
+fn check_that_ends_after_the_time_to_confirm_is_no_success() {
+    let test = "check_that_ends_after_the_time_to_confirm_is_no_success";
+    let Some(testbed) = Testbed::start(test, "candidate") else {
+        return;
+    };
+    let proxy = Proxy::start(&testbed.path(""));
+    let mut client = testbed.client();
+    let mut driver = testbed.driver("proxy", "--confirm 5 --timeout 30").unwrap();
+    let wanted = circuit(1, "udp 10.0.0.1 1");
+    set(&mut driver, &wanted, 100).unwrap();
+    // the device reads its configuration in time, and the driver receives it after the device took the commit back
+    proxy.lose(Loss::Late, TILL_COMMIT);
+    let (before, after) = (mbps(&[(1, 100)]), mbps(&[(1, 700)]));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            await_states(&mut client, &[before.clone(), after, before.clone()]);
+            proxy.release();
+        });
+        let why = set(&mut driver, &wanted, 700).unwrap_err();
+        assert_eq!(why.cause(), Cause::NoAnswer, "{why}");
+    });
+    assert!(proxy.has_struck());
+    assert_eq!(state(&mut driver), before);
 }
 
 #[test]

@@ -15,6 +15,8 @@ mod quiet {
     mod traffic;
 }
 mod refusals;
+#[path = "../openvswitch/relay.rs"]
+mod relay;
 #[path = "../openvswitch/sending.rs"]
 mod sending;
 mod testbed;

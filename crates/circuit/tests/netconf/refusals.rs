@@ -178,6 +178,12 @@ fn pretend(folder: &Path, says: &str) -> Exec {
     open(&["--command", &command]).unwrap()
 }
 
+/// Returns a reply as one chunk.
+fn reply(id: u32, content: &str) -> String {
+    let text = format!("<rpc-reply xmlns='{BASE}' message-id='{id}'>{content}</rpc-reply>");
+    format!("\n#{}\n{text}\n##\n", text.len())
+}
+
 /// Returns a directory that the test removes at its end.
 fn scratch(test: &str) -> Option<PathBuf> {
     let name = format!("lh-nc-{test}-{}", std::process::id());
@@ -217,13 +223,45 @@ fn wrong_server_is_an_unreachable_device() {
 }
 
 #[test]
+fn device_that_complains_without_end_is_silent() {
+    let Some(folder) = scratch("device_that_complains_without_end_is_silent") else {
+        return;
+    };
+    let script = folder.join("device");
+    fs::write(&script, "exec yes noise 3>&1 >&2\n").unwrap();
+    let command = format!("sh {}", script.display());
+    let mut driver = open(&["--command", &command, "--timeout", "2", "--confirm", "0"]).unwrap();
+    let why = driver.inspect().unwrap_err().to_string();
+    assert!(why.contains("did not answer hello in time"), "{why}");
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn session_that_begins_with_silence_is_replaced_in_time() {
+    let Some(folder) = scratch("session_that_begins_with_silence_is_replaced_in_time") else {
+        return;
+    };
+    let says = [
+        HELLO.to_owned(),
+        reply(1, "<data/>"),
+        reply(2, "<ok/>"),
+        reply(3, "<data/>"),
+        reply(4, "<ok/>"),
+    ];
+    fs::write(folder.join("said"), says.concat()).unwrap();
+    let script = "if mkdir $1/first 2>/dev/null; then exec sleep 60; fi\ncat $1/said\nexec timeout 20 cat >/dev/null\n";
+    fs::write(folder.join("device"), script).unwrap();
+    let command = format!("sh {0}/device {0}", folder.display());
+    let mut driver = open(&["--command", &command]).unwrap();
+    assert_eq!(driver.inspect().unwrap(), []);
+    assert!(folder.join("first").exists());
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
 fn device_with_a_malformed_configuration_is_refused() {
     let Some(folder) = scratch("device_with_a_malformed_configuration_is_refused") else {
         return;
-    };
-    let reply = |id: u32, content: &str| {
-        let text = format!("<rpc-reply xmlns='{BASE}' message-id='{id}'>{content}</rpc-reply>");
-        format!("\n#{}\n{text}\n##\n", text.len())
     };
     let configuration = "<data><qos xmlns='http://openconfig.net/yang/qos'><scheduler-policies><scheduler-policy>\
         <name>lighthaul</name><schedulers><scheduler><sequence>\u{1b}[2Jfirst</sequence></scheduler></schedulers>\

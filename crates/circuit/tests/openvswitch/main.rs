@@ -11,5 +11,6 @@ mod proxy;
 mod quiet {
     mod traffic;
 }
+mod relay;
 mod sending;
 mod testbed;

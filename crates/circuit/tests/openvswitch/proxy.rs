@@ -1,15 +1,14 @@
 //! Proxy between the driver and the switch, which injects faults into changes.
 
 use std::io::{self, Read, Write};
-use std::net::Shutdown;
-use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use std::thread;
 
 use lighthaul_circuit::conformance::Fault;
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::{Signal, kill_process};
+
+use crate::relay::{self, Connection, Directions, strike};
 
 /// Proxy at a socket of its own.
 #[derive(Clone)]
@@ -21,47 +20,19 @@ pub(crate) struct Proxy {
 impl Proxy {
     /// Starts the proxy. Its threads end with the test.
     pub(crate) fn start(socket: &Path, switch: PathBuf) -> Self {
-        let listener = UnixListener::bind(socket).unwrap();
         let proxy = Self {
             fault: Arc::default(),
         };
-        let one = proxy.clone();
-        thread::spawn(move || {
-            for client in listener.incoming() {
-                let client = client.unwrap();
-                // the switch ends before the proxy does
-                if let Ok(server) = UnixStream::connect(&switch) {
-                    one.serve(&client, &server);
-                }
-            }
-        });
+        relay::start(&proxy, socket, switch);
         proxy
     }
 
     pub(crate) fn set(&self, fault: Option<(Fault, usize)>) {
         *self.fault.lock().unwrap() = fault;
     }
+}
 
-    /// Starts the two directions of a connection.
-    fn serve(&self, client: &UnixStream, server: &UnixStream) {
-        let connection = Connection {
-            client: client.try_clone().unwrap(),
-            server: server.try_clone().unwrap(),
-            writing: Mutex::new(()),
-            is_cut_at_barrier: Mutex::new(false),
-        };
-        let (forth, back) = (Arc::new(connection), self.clone());
-        let other = Arc::clone(&forth);
-        thread::spawn(move || {
-            let _ = back.requests(&forth);
-            forth.cut();
-        });
-        thread::spawn(move || {
-            let _ = other.answers();
-            other.cut();
-        });
-    }
-
+impl Directions for Proxy {
     /// Passes the messages of the driver. The first one after a barrier that changes the switch begins a change.
     fn requests(&self, connection: &Connection) -> io::Result<()> {
         let (mut from, mut to) = (&connection.client, &connection.server);
@@ -70,18 +41,18 @@ impl Proxy {
             let is_mod = [FLOW_MOD, METER_MOD].contains(&message[1]);
             is_within &= message[1] != BARRIER_REQUEST;
             let fault = if is_mod && !is_within {
-                self.take()
+                strike(&mut self.fault.lock().unwrap())
             } else {
                 None
             };
             is_within |= is_mod;
             match fault {
                 None => to.write_all(&message)?,
-                Some(Fault::Refuse) => connection.refuse(&message)?,
+                Some(Fault::Refuse) => refuse(connection, &message)?,
                 Some(Fault::Unreachable) => return Ok(()),
                 Some(Fault::Silence) => while read(&mut from)?.is_some() {},
                 Some(Fault::AnswerLost) => {
-                    *connection.is_cut_at_barrier.lock().unwrap() = true;
+                    *connection.is_cut_at_reply.lock().unwrap() = true;
                     to.write_all(&message)?;
                 }
                 Some(Fault::Death) => {
@@ -94,55 +65,24 @@ impl Proxy {
         Ok(())
     }
 
-    /// Returns the fault of a change that begins.
-    fn take(&self) -> Option<Fault> {
-        let mut next = self.fault.lock().unwrap();
-        let (fault, after) = next.take()?;
-        if let Some(after) = after.checked_sub(1) {
-            *next = Some((fault, after));
-            return None;
-        }
-        Some(fault)
-    }
-}
-
-/// Connection of the driver and that of the switch.
-struct Connection {
-    client: UnixStream,
-    server: UnixStream,
-    writing: Mutex<()>,
-    is_cut_at_barrier: Mutex<bool>,
-}
-
-impl Connection {
-    fn answers(&self) -> io::Result<()> {
-        let mut from = &self.server;
+    fn replies(&self, connection: &Connection) -> io::Result<()> {
+        let mut from = &connection.server;
         while let Some(message) = read(&mut from)? {
-            if message[1] == BARRIER_REPLY && *self.is_cut_at_barrier.lock().unwrap() {
+            if message[1] == BARRIER_REPLY && *connection.is_cut_at_reply.lock().unwrap() {
                 break;
             }
-            self.answer(&message)?;
+            connection.reply(&message)?;
         }
         Ok(())
     }
+}
 
-    fn answer(&self, message: &[u8]) -> io::Result<()> {
-        let _turn = self.writing.lock().unwrap();
-        (&self.client).write_all(message)
-    }
-
-    /// Answers a message with the error that the flow table is full.
-    fn refuse(&self, message: &[u8]) -> io::Result<()> {
-        let mut error = vec![4, 1, 0, 12];
-        error.extend(&message[4..8]);
-        error.extend([0, 5, 0, 1]);
-        self.answer(&error)
-    }
-
-    fn cut(&self) {
-        let _ = self.client.shutdown(Shutdown::Both);
-        let _ = self.server.shutdown(Shutdown::Both);
-    }
+/// Answers a message with the error that the flow table is full.
+fn refuse(connection: &Connection, message: &[u8]) -> io::Result<()> {
+    let mut error = vec![4, 1, 0, 12];
+    error.extend(&message[4..8]);
+    error.extend([0, 5, 0, 1]);
+    connection.reply(&error)
 }
 
 /// Returns the next message, or nothing at the end.

@@ -27,7 +27,7 @@ pub struct DeviceConfig {
     pub drivers: BTreeMap<String, DriverConfig>,
     /// Circuit of each pair of ports.
     pub circuits: BTreeMap<Segment, SegmentCircuit>,
-    /// Links that circuits of several interfaces share.
+    /// Links that several circuits share.
     pub links: Vec<SharedLink>,
     /// Links of each route between the ports of a circuit.
     routes: BTreeMap<Segment, Vec<Vec<LinkId>>>,
@@ -75,7 +75,7 @@ impl DeviceConfig {
         found.map_or(0, |(number, _)| number)
     }
 
-    /// Returns the links that circuits of several interfaces share.
+    /// Returns the links that several circuits share.
     fn shared_links(&self, network: &Network) -> Vec<SharedLink> {
         let mut users: BTreeMap<LinkId, BTreeSet<(Segment, u8)>> = BTreeMap::new();
         for (segment, routes) in &self.routes {
@@ -85,10 +85,9 @@ impl DeviceConfig {
                 }
             }
         }
-        let interface = |(segment, _): &(Segment, u8)| &self.circuits[segment].interface;
         users.retain(|_, routes| {
-            let interfaces: BTreeSet<_> = routes.iter().map(interface).collect();
-            interfaces.len() > 1
+            let segments: BTreeSet<Segment> = routes.iter().map(|(segment, _)| *segment).collect();
+            segments.len() > 1
         });
         let links = network.topology.links();
         let shared = links.filter_map(|(id, link)| {

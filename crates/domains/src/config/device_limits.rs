@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn links_that_circuits_of_several_interfaces_share_are_found() {
+    fn links_that_several_circuits_share_are_found() {
         let shared = |circuits: &[(u32, u32, &str)]| {
             let links = config(circuits).devices.links.into_iter();
             let links = links.map(|link| (link.name, link.routes.len()));
@@ -151,7 +151,7 @@ mod tests {
         };
         let expected = [("port 1 in".to_owned(), 2)];
         assert_eq!(shared(&[(1, 3, "eth1"), (1, 4, "eth2")]), expected);
-        assert_eq!(shared(&[(1, 3, "eth1"), (1, 4, "eth1")]), []);
+        assert_eq!(shared(&[(1, 3, "eth1"), (1, 4, "eth1")]), expected);
         assert_eq!(shared(&[(1, 3, "eth1"), (2, 4, "eth2")]), []);
     }
 

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! Decreases and removals come before increases. An increase that needs their capacity waits for the guard time of its
-//! interface, and is made by a later call. So does one that needs capacity of a link that circuits of other interfaces
+//! interface, and is made by a later call. So does one that needs capacity of a link that other circuits
 //! use. A circuit whose change failed is tried again with the next call, and so is a
 //! device that could not be cleaned after the start.
 
@@ -21,14 +21,14 @@ use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate};
 use lighthaul_circuit::circuit::{Circuit, CircuitId};
-use lighthaul_circuit::driver::{Change, Driver};
+use lighthaul_circuit::driver::{Capabilities, Change, Driver};
 use lighthaul_circuit::flow::Flow;
 use lighthaul_circuit::timer::Timer;
 use lighthaul_io::host::clock::Clock;
 use lighthaul_stargate::{Key, RateChange, Segment};
 use tracing::warn;
 
-use super::cleaning::clean_one;
+use super::cleaning::{Cleaning, OldCircuits, clean_one};
 use super::contract::{DeviceFault, Devices};
 use super::guard_times::GuardTimes;
 use super::link_book::{LinkBook, RouteRates, sum_of};
@@ -50,8 +50,7 @@ pub(super) struct DrivenDevices {
     failed: BTreeMap<Segment, String>,
     /// Highest rates in b/s that devices may have set for circuits although the changes failed.
     uncertain: BTreeMap<Segment, u64>,
-    /// Interfaces that may still have circuits from before the start, and the reasons.
-    unclean: BTreeMap<String, String>,
+    cleaning: Cleaning,
     /// Circuits whose increase waits for a guard time or a link, with the start of the wait.
     waiting: BTreeMap<Segment, Instant>,
     /// Reservations that asked for the waiting increases.
@@ -82,7 +81,7 @@ impl DrivenDevices {
             timers: BTreeMap::new(),
             failed: BTreeMap::new(),
             uncertain: BTreeMap::new(),
-            unclean: BTreeMap::new(),
+            cleaning: Cleaning::default(),
             waiting: BTreeMap::new(),
             waiting_for: BTreeMap::new(),
             guards: GuardTimes::default(),
@@ -309,7 +308,13 @@ impl DrivenDevices {
             }
             let more = sum_of(rates).saturating_sub(self.present_bps(**segment));
             let begun = since.get(segment).copied().unwrap_or_else(now);
-            let has_room = self.has_room(now, **segment, more, &mut used);
+            let has_room = match self.has_room(now, **segment, more, &mut used) {
+                Ok(has_room) => has_room,
+                Err(why) => {
+                    faults.insert(**segment, why);
+                    continue;
+                }
+            };
             let done = if !self.links.take(now(), **segment, rates) {
                 let was_logged = logged.get(segment) == Some(&true);
                 self.wait_for_link(now(), (**segment, rates), begun, was_logged);
@@ -361,7 +366,7 @@ impl DrivenDevices {
                 ingress,
                 egress,
                 link,
-                "an increase waits for capacity of a link; another interface there has not made its decrease yet"
+                "an increase waits for capacity of a link; another circuit there has not made its decrease yet, or the circuits from before the start are not known"
             );
         }
         self.waiting.insert(segment, since);
@@ -421,33 +426,35 @@ impl DrivenDevices {
         used
     }
 
-    /// Returns true if an increase needs no capacity that other circuits may still use, and counts the increase.
+    /// Returns true if an increase needs no capacity that other circuits may still use, and counts the increase. Fails
+    /// if the device could not be read since the start, as it may have circuits that are not known.
     fn has_room(
         &mut self,
         now: Time<'_>,
         segment: Segment,
         more_bps: u64,
         used: &mut BTreeMap<String, u64>,
-    ) -> bool {
+    ) -> Result<bool, String> {
         let circuit = self.circuits.get(&segment);
         // a circuit without a device fails when it is set
         let Some(interface) = circuit.map(|circuit| &circuit.interface) else {
-            return true;
+            return Ok(true);
         };
         let (Some(driver), Some(used)) = (self.drivers.get(interface), used.get_mut(interface))
         else {
-            return true;
+            return Ok(true);
         };
         let freed = self
             .guards
             .in_use_beside(now(), interface, (segment, more_bps));
+        let freed = freed.saturating_add(self.cleaning.in_use(interface)?);
         let sum = used.saturating_add(more_bps);
         let most = driver.capabilities().rate_max.as_bps();
         let has_room = freed == 0 || sum.saturating_add(freed) <= most;
         if has_room {
             *used = sum;
         }
-        has_room
+        Ok(has_room)
     }
 
     /// Removes circuits from before the start, unless their pairs of ports carry data on the same interface with the
@@ -455,68 +462,62 @@ impl DrivenDevices {
     /// yet are looked at.
     fn clean(&mut self, now: Time<'_>) -> BTreeSet<Segment> {
         let mut kept_all = BTreeSet::new();
-        let unclean = std::mem::take(&mut self.unclean);
-        if unclean.is_empty() {
-            return kept_all;
-        }
-        let wanted: BTreeSet<Segment> = self.wanted.values().map(|one| one.segment).collect();
-        let sums = self.sums(&wanted);
-        for (interface, before) in unclean {
+        for interface in self.cleaning.due() {
             let Some(driver) = self.drivers.get_mut(&interface) else {
                 continue;
             };
-            let kept = wanted.iter().filter_map(|segment| {
-                let circuit = self.circuits.get(segment)?;
-                (circuit.interface == interface).then_some((circuit.id, (*segment, circuit.flow)))
+            let wanted = self.wanted.values().filter_map(|one| {
+                let circuit = self.circuits.get(&one.segment)?;
+                let found = (circuit.id, (one.segment, circuit.flow));
+                (circuit.interface == interface).then_some(found)
             });
-            let kept: BTreeMap<CircuitId, (Segment, Flow)> = kept.collect();
-            kept_all.extend(kept.values().map(|(segment, _)| *segment));
-            let (rates, has_removed, fault) = clean_one(driver.as_mut(), &kept, &self.is_stopping);
-            for (segment, rate) in rates {
-                // the part of each route is unknown
-                let mut highest = sums.get(&segment).cloned().unwrap_or_default();
-                for bps in highest.values_mut() {
-                    *bps = rate.as_bps();
-                }
-                self.links.raise(segment, &highest);
-                self.present.insert(segment, rate);
-                if driver.capabilities().timer_max.is_some() {
-                    // the timer of an earlier service may end at any time
-                    let expiring = Timer::set(now(), Duration::ZERO);
-                    self.timers.insert(segment, expiring);
-                }
+            let wanted: BTreeMap<CircuitId, (Segment, Flow)> = wanted.collect();
+            kept_all.extend(wanted.values().map(|(segment, _)| *segment));
+            let (found, fault) = clean_one(driver.as_mut(), &wanted, &self.is_stopping);
+            let can = driver.capabilities();
+            self.cleaning
+                .note(&interface, found.as_ref(), fault.as_ref());
+            if let Some(found) = found {
+                self.take_over(now, (&interface, can), &found);
             }
-            if has_removed {
-                let guard = driver.capabilities().guard();
-                let freed = self.guards.of(&interface);
-                freed.change(now(), None, [u64::MAX, 0], guard);
-            }
-            let Some(why) = fault.map(|why| why.to_string()) else {
-                continue;
-            };
-            if why != before {
-                warn!(
-                    interface,
-                    why,
-                    "cannot remove circuits of an earlier run; the service tries again, or remove them by hand"
-                );
-            }
-            self.unclean.insert(interface, why);
         }
         kept_all
+    }
+
+    /// Notes the circuits from before the start that the device at an interface had.
+    fn take_over(
+        &mut self,
+        now: Time<'_>,
+        (interface, can): (&str, Capabilities),
+        found: &OldCircuits,
+    ) {
+        for (segment, rate) in &found.kept {
+            self.present.insert(*segment, *rate);
+            if can.timer_max.is_some() {
+                // the timer of an earlier service may end at any time
+                let expiring = Timer::set(now(), Duration::ZERO);
+                self.timers.insert(*segment, expiring);
+            }
+        }
+        let known = self.circuits.keys().copied().collect();
+        let about = (interface, can.guard());
+        self.links.know(now(), about, found, &known);
+        if !found.removed.is_empty() {
+            let freed = self.guards.of(interface);
+            freed.change(now(), None, [u64::MAX, 0], can.guard());
+        }
     }
 }
 
 impl DrivenDevices {
     /// Implements [`Devices::reset`], with a time of another clock.
-    fn reset_at(&mut self, now: Time<'_>, rates: &[RateChange]) -> Vec<DeviceFault> {
+    pub(super) fn reset_at(&mut self, now: Time<'_>, rates: &[RateChange]) -> Vec<DeviceFault> {
         self.wanted.clear();
         self.present.clear();
         self.timers.clear();
         self.waiting.clear();
         self.waiting_for.clear();
-        let all = self.drivers.keys();
-        self.unclean = all.map(|one| (one.clone(), String::new())).collect();
+        self.cleaning = Cleaning::of(self.drivers.keys().cloned());
         self.apply_at(now, rates)
     }
 

@@ -1,9 +1,18 @@
-//! Reservations and changes for the tests of devices.
+//! Reservations, changes and interfaces for the tests of devices.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use lighthaul_base::Rate;
+use lighthaul_base::{Instant, Rate};
+use lighthaul_circuit::driver::{Capabilities, CountedBytes, Driver};
+use lighthaul_circuit::sim_device::{FaultModel, SimDevice};
+use lighthaul_io::host::clock::Clock;
 use lighthaul_stargate::{CorrelationId, DomainId, Key, PortId, RateChange, Segment};
+
+use super::driven::DrivenDevices;
+use super::link_book::LinkBook;
+use super::segment_circuit::{SegmentCircuit, id_of};
+use super::{DeviceFault, SharedLink};
 
 pub(crate) const fn key(id: u128) -> Key {
     Key {
@@ -31,3 +40,71 @@ pub(super) fn change(id: u128, segment: Segment, mbps: u64) -> RateChange {
         left: Duration::from_hours(1),
     }
 }
+
+/// Returns a link of 100 Mb/s.
+pub(super) fn link(name: &str, routes: &[(Segment, u8)]) -> SharedLink {
+    SharedLink {
+        name: name.to_owned(),
+        capacity: Rate::from_mbps(100),
+        routes: routes.iter().copied().collect(),
+    }
+}
+
+/// Interface of 1 Gb/s with circuits, whose device can be seen.
+pub(super) struct Interface {
+    pub(super) device: SimDevice,
+    pub(super) devices: DrivenDevices,
+}
+
+impl Interface {
+    pub(super) fn new(links: &LinkBook, segments: &[Segment], guard: Duration) -> Self {
+        let capabilities = Capabilities {
+            rate_min: Rate::from_mbps(1),
+            rate_max: Rate::from_mbps(1000),
+            granularity: Rate::from_mbps(1),
+            reconfiguration: guard,
+            settling: Duration::ZERO,
+            entries_max: 8,
+            counted: CountedBytes::IP,
+            timer_max: None,
+        };
+        let calm = FaultModel {
+            latency_max: Duration::ZERO,
+            fail_ppb: 0,
+        };
+        let device = SimDevice::new(capabilities, calm, 1);
+        let driver: Box<dyn Driver> = Box::new(device.clone());
+        let name = format!("eth{}", segments[0].ingress.0);
+        let circuit = |one: &Segment| {
+            let about = SegmentCircuit {
+                interface: name.clone(),
+                flow: format!("udp {}", one.ingress.0).parse().unwrap(),
+            };
+            (*one, about)
+        };
+        let circuits: BTreeMap<Segment, SegmentCircuit> = segments.iter().map(circuit).collect();
+        let devices = DrivenDevices::new([(name, driver)].into(), circuits);
+        let devices = devices.with_links(links.clone(), Clock::start());
+        Self { device, devices }
+    }
+
+    /// Starts with these reservations, and with what the device has.
+    pub(super) fn reset(&mut self, millis: u64, rates: &[RateChange]) -> Vec<DeviceFault> {
+        let now = Instant::ZERO + Duration::from_millis(millis);
+        self.devices.reset_at(&|| now, rates)
+    }
+
+    pub(super) fn apply(&mut self, millis: u64, changes: &[RateChange]) -> Vec<DeviceFault> {
+        let now = Instant::ZERO + Duration::from_millis(millis);
+        self.devices.apply_at(&|| now, changes)
+    }
+
+    /// Returns the rate of a circuit at the device in Mb/s.
+    pub(super) fn mbps(&self, segment: Segment) -> u64 {
+        let circuits = self.device.circuits();
+        let rate = circuits.get(&id_of(segment)).and_then(|one| one.rate);
+        rate.map_or(0, |rate| rate.as_bps() / MBPS)
+    }
+}
+
+const MBPS: u64 = 1_000_000;

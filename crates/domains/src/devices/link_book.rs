@@ -1,4 +1,4 @@
-//! Capacity of links that circuits of several interfaces share.
+//! Capacity of links that several circuits share.
 //!
 //! ```text
 //! port 1 in: 100 Mb/s   -- circuit 1 -> 2 at eth1: 100 Mb/s, then 10 Mb/s
@@ -8,6 +8,9 @@
 //! Each interface has a thread, and a device may be slow. So a decrease frees capacity of its links only when it was
 //! made, and after the guard time of its device. An increase waits until all its links have capacity for it. A decrease
 //! wakes the threads of all interfaces.
+//!
+//! At the start, devices may have circuits of an earlier service. Until an interface has been read, its highest rate
+//! counts on the links of its circuits, and then the rates of the circuits that could not be removed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -17,9 +20,12 @@ use std::time::Duration;
 use lighthaul_base::{Instant, Rate};
 use lighthaul_stargate::Segment;
 
+use super::cleaning::OldCircuits;
 use super::guard_times::GuardTimes;
+use super::old_use::{OldPlace, OldUse};
+use super::segment_circuit::segment_of;
 
-/// Link that circuits of several interfaces share.
+/// Link that several circuits share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SharedLink {
     /// Name.
@@ -61,6 +67,7 @@ struct Content {
     /// Highest rates in b/s that devices may have set.
     rates: BTreeMap<Segment, RouteRates>,
     guards: GuardTimes,
+    old: OldUse,
 }
 
 impl LinkBook {
@@ -87,6 +94,48 @@ impl LinkBook {
         listeners.push(listener);
     }
 
+    /// Counts the highest rate of an interface on the links of its circuits, until these were read.
+    pub(super) fn expect(&self, interface: &str, most: Rate, segments: BTreeSet<Segment>) {
+        self.lock().old.expect(interface, most, segments);
+    }
+
+    /// Notes the circuits from before the start that an interface with this guard time had. Those of `known` pairs of
+    /// ports cross the routes between these ports.
+    pub(super) fn know(
+        &self,
+        now: Instant,
+        (interface, guard): (&str, Duration),
+        found: &OldCircuits,
+        known: &BTreeSet<Segment>,
+    ) {
+        let mut content = self.lock();
+        for (segment, rate) in &found.kept {
+            content.raise_everywhere(*segment, *rate);
+        }
+        let Content {
+            links, guards, old, ..
+        } = &mut *content;
+        let place = |id| {
+            let segment = segment_of(id);
+            let is_known = known.contains(&segment) || links.iter().any(|one| one.carries(segment));
+            if is_known {
+                OldPlace::Routes(segment)
+            } else {
+                OldPlace::Anywhere
+            }
+        };
+        for (id, bps) in &found.removed {
+            for link in links.iter().filter(|link| place(*id).is_on(link)) {
+                let freed = guards.of(&link.name);
+                freed.change(now, Some(segment_of(*id)), [*bps, 0], guard);
+            }
+        }
+        let left = found.left.iter().map(|(id, bps)| (place(*id), *bps));
+        old.know(interface, left.collect());
+        drop(content);
+        self.wake();
+    }
+
     /// Takes the capacity that these rates of a circuit need in addition to its present ones. Returns false if a link has
     /// too little.
     pub(super) fn take(&self, now: Instant, segment: Segment, rates: &RouteRates) -> bool {
@@ -95,6 +144,7 @@ impl LinkBook {
             links,
             rates: present,
             guards,
+            old: before_start,
         } = &mut *content;
         let nothing = RouteRates::new();
         let before = present.get(&segment).unwrap_or(&nothing);
@@ -108,6 +158,7 @@ impl LinkBook {
             let others = present.iter().filter(|(one, _)| **one != segment);
             let others = others.map(|(one, rates)| link.rate(*one, rates));
             let in_use = guards.in_use_beside(now, &link.name, (segment, more));
+            let in_use = in_use.saturating_add(before_start.in_use(link));
             let used = others.fold(in_use, u64::saturating_add);
             used.saturating_add(old.max(new)) <= link.capacity.as_bps()
         });
@@ -142,11 +193,13 @@ impl LinkBook {
             links,
             rates: present,
             guards,
+            old,
         } = &mut *content;
         let crossed = links.iter().filter(|link| link.rate(segment, rates) > 0);
         let fullest = crossed.min_by_key(|link| {
             let used = present.iter().map(|(one, rates)| link.rate(*one, rates));
             let in_use = guards.in_use(now, &link.name);
+            let in_use = in_use.saturating_add(old.in_use(link));
             let used = used.fold(in_use, u64::saturating_add);
             link.capacity.as_bps().saturating_sub(used)
         });
@@ -175,11 +228,16 @@ impl LinkBook {
         }
         drop(content);
         if is_freed {
-            let listeners = self.0.listeners.lock();
-            let listeners = listeners.unwrap_or_else(PoisonError::into_inner);
-            let all = listeners.iter().filter_map(Weak::upgrade);
-            all.for_each(|one| one.link_freed());
+            self.wake();
         }
+    }
+
+    /// Tells the listeners that capacity of a link may be free.
+    fn wake(&self) {
+        let listeners = self.0.listeners.lock();
+        let listeners = listeners.unwrap_or_else(PoisonError::into_inner);
+        let all = listeners.iter().filter_map(Weak::upgrade);
+        all.for_each(|one| one.link_freed());
     }
 
     /// Returns the earliest end of a guard time of the links of a circuit.
@@ -193,6 +251,12 @@ impl LinkBook {
 }
 
 impl SharedLink {
+    /// Returns true if a route between the ports of a circuit crosses the link.
+    pub(super) fn carries(&self, segment: Segment) -> bool {
+        let mut routes = self.routes.range((segment, 0)..=(segment, u8::MAX));
+        routes.next().is_some()
+    }
+
     /// Returns the part of the rates of a circuit that crosses the link.
     fn rate(&self, segment: Segment, rates: &RouteRates) -> u64 {
         let crossing = rates.iter();
@@ -202,6 +266,15 @@ impl SharedLink {
 }
 
 impl Content {
+    /// Notes a rate of a circuit that may be on any route of its ports.
+    fn raise_everywhere(&mut self, segment: Segment, rate: Rate) {
+        let routes = self.links.iter().flat_map(|link| &link.routes);
+        let routes = routes.filter(|(one, _)| *one == segment);
+        let rates = routes.map(|(_, route)| (*route, rate.as_bps()));
+        let rates = rates.collect();
+        self.raise(segment, &rates);
+    }
+
     fn raise(&mut self, segment: Segment, rates: &RouteRates) {
         let present = self.rates.entry(segment).or_default();
         for (route, bps) in rates {

@@ -3,7 +3,7 @@
 //! - [`contract`]: the interface; [`parallel`]: a thread for each interface
 //! - `driven`: devices behind the drivers of `lighthaul-circuit`; `cleaning`: circuits from before the start;
 //!   `guard_times`: capacity that may still be in use after a decrease; `link_book`: capacity of links that several
-//!   interfaces share; `segment_circuit`: circuits of pairs of ports; `wanted`: rates of reservations
+//!   circuits share; `old_use`: use of these links by circuits from before the start; `segment_circuit`: circuits of pairs of ports; `wanted`: rates of reservations
 //! - [`recording`]: devices that only record their calls, for tests
 
 mod cleaning;
@@ -11,6 +11,7 @@ pub mod contract;
 mod driven;
 mod guard_times;
 mod link_book;
+mod old_use;
 pub mod parallel;
 pub mod recording;
 mod segment_circuit;
@@ -24,6 +25,8 @@ pub use segment_circuit::SegmentCircuit;
 
 #[cfg(test)]
 pub(crate) mod example;
+#[cfg(test)]
+mod restarts;
 #[cfg(test)]
 mod route_moves;
 #[cfg(test)]

@@ -102,7 +102,10 @@ impl ParallelDevices {
             let here = circuits
                 .iter()
                 .filter(|(_, one)| one.interface == interface);
-            let here = here.map(|(segment, one)| (*segment, one.clone())).collect();
+            let here: BTreeMap<Segment, SegmentCircuit> =
+                here.map(|(segment, one)| (*segment, one.clone())).collect();
+            let (most, segments) = (driver.capabilities().rate_max, here.keys().copied());
+            links.expect(&interface, most, segments.collect());
             let driver = [(interface.clone(), driver)].into();
             let devices = DrivenDevices::new(driver, here).with_links(links.clone(), clock);
             let worker = Worker::start(devices, look)?;

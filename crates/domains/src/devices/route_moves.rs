@@ -3,83 +3,19 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use lighthaul_base::{Instant, Rate, Rng};
-use lighthaul_circuit::driver::{Capabilities, CountedBytes, Driver};
-use lighthaul_circuit::sim_device::{FaultModel, SimDevice, SimFault};
-use lighthaul_io::host::clock::Clock;
+use lighthaul_base::{Instant, Rng};
+use lighthaul_circuit::sim_device::SimFault;
 use lighthaul_stargate::{RateChange, Segment};
 
-use super::driven::DrivenDevices;
-use super::example::{change, segment};
+use super::SharedLink;
+use super::example::{Interface, change, link, segment};
 use super::link_book::{LinkBook, RouteRates};
-use super::segment_circuit::{SegmentCircuit, id_of};
-use super::{DeviceFault, SharedLink};
 
 const MOVING: Segment = segment(1, 2);
 const OTHER: Segment = segment(3, 4);
-const MBPS: u64 = 1_000_000;
-
-/// Interface with two circuits, whose device can be seen.
-struct Interface {
-    device: SimDevice,
-    devices: DrivenDevices,
-}
-
-impl Interface {
-    fn new(links: &LinkBook, segments: &[Segment], guard: Duration) -> Self {
-        let capabilities = Capabilities {
-            rate_min: Rate::from_mbps(1),
-            rate_max: Rate::from_mbps(1000),
-            granularity: Rate::from_mbps(1),
-            reconfiguration: guard,
-            settling: Duration::ZERO,
-            entries_max: 8,
-            counted: CountedBytes::IP,
-            timer_max: None,
-        };
-        let calm = FaultModel {
-            latency_max: Duration::ZERO,
-            fail_ppb: 0,
-        };
-        let device = SimDevice::new(capabilities, calm, 1);
-        let driver: Box<dyn Driver> = Box::new(device.clone());
-        let circuit = |one: &Segment| {
-            let about = SegmentCircuit {
-                interface: "eth".to_owned(),
-                flow: format!("udp {}", one.ingress.0).parse().unwrap(),
-            };
-            (*one, about)
-        };
-        let circuits = segments.iter().map(circuit).collect();
-        let devices = DrivenDevices::new([("eth".to_owned(), driver)].into(), circuits);
-        let devices = devices.with_links(links.clone(), Clock::start());
-        Self { device, devices }
-    }
-
-    fn apply(&mut self, millis: u64, changes: &[RateChange]) -> Vec<DeviceFault> {
-        let now = Instant::ZERO + Duration::from_millis(millis);
-        self.devices.apply_at(&|| now, changes)
-    }
-
-    /// Returns the rate of a circuit at the device in Mb/s.
-    fn mbps(&self, segment: Segment) -> u64 {
-        let circuits = self.device.circuits();
-        let rate = circuits.get(&id_of(segment)).and_then(|one| one.rate);
-        rate.map_or(0, |rate| rate.as_bps() / MBPS)
-    }
-}
 
 fn on(route: u8, change: RateChange) -> RateChange {
     RateChange { route, ..change }
-}
-
-/// Returns a link of 100 Mb/s.
-fn link(name: &str, routes: &[(Segment, u8)]) -> SharedLink {
-    SharedLink {
-        name: name.to_owned(),
-        capacity: Rate::from_mbps(100),
-        routes: routes.iter().copied().collect(),
-    }
 }
 
 /// Returns an interface whose circuit has 60 Mb/s on route 0, and another one that has 80 Mb/s of route 1.

@@ -6,7 +6,7 @@ use lighthaul_base::trc::{Step, Trc};
 use lighthaul_base::{Instant, Rate};
 use lighthaul_circuit::circuit::{Circuit, CircuitId};
 use lighthaul_circuit::flow::Flow;
-use lighthaul_stargate::Segment;
+use lighthaul_stargate::{PortId, Segment};
 
 /// Circuit of a pair of ports.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +33,14 @@ impl SegmentCircuit {
 /// Returns the identifier of a circuit, which stays the same after a restart.
 pub(super) fn id_of(segment: Segment) -> CircuitId {
     CircuitId(u64::from(segment.ingress.0) << 32 | u64::from(segment.egress.0))
+}
+
+/// Returns the pair of ports of a circuit with this identifier.
+pub(super) const fn segment_of(id: CircuitId) -> Segment {
+    Segment {
+        ingress: PortId((id.0 >> 32) as u32),
+        egress: PortId(id.0 as u32),
+    }
 }
 
 /// Returns a placeholder, which is never read, for the vector of a circuit whose rates are set one by one.

@@ -9,12 +9,14 @@ use lighthaul_base::{Instant, Rate, Rng};
 use lighthaul_calendar::{Calendar, Config, Link, Owner, Topology};
 use lighthaul_circuit::driver::{Capabilities, CountedBytes, Driver};
 use lighthaul_circuit::sim_device::{FaultModel, SimDevice};
+use lighthaul_io::host::clock::Clock;
 use lighthaul_stargate::offer::Demand;
 use lighthaul_stargate::{Agent, CalendarResources, PortId, Resources, Segment};
 
-use super::SegmentCircuit;
 use super::driven::DrivenDevices;
 use super::example::{key, segment};
+use super::link_book::LinkBook;
+use super::{SegmentCircuit, SharedLink};
 
 #[test]
 fn granted_vectors_are_kept_by_devices_with_guard_times() {
@@ -95,7 +97,8 @@ impl World {
                 .unwrap(),
         };
         let circuits = SEGMENTS.map(|segment| (segment, circuit(segment)));
-        let mut devices = DrivenDevices::new(drivers.collect(), circuits.into());
+        let devices = DrivenDevices::new(drivers.collect(), circuits.into());
+        let mut devices = devices.with_links(LinkBook::new(&shared_links()), Clock::start());
         assert_eq!(devices.apply_at(&|| Instant::ZERO, &[]), []);
         Self {
             rng,
@@ -326,6 +329,24 @@ impl World {
     fn guard_of(&self, segment: Segment) -> u64 {
         self.sims[interface_of(segment)].1
     }
+}
+
+/// Returns the links of the ports, each of which has two circuits.
+fn shared_links() -> Vec<SharedLink> {
+    let link = |port: u32, name: String| {
+        let here = SEGMENTS.iter().filter(|one| {
+            let ends = [one.ingress, one.egress];
+            ends.contains(&PortId(port))
+        });
+        SharedLink {
+            name,
+            capacity: kbps(PORT).unwrap(),
+            routes: here.map(|one| (*one, 0)).collect(),
+        }
+    };
+    (1..=4)
+        .map(|port| link(port, format!("port {port}")))
+        .collect()
 }
 
 /// Returns a star whose center is joined to each port, with two interfaces.

@@ -4,42 +4,44 @@ use std::time::Duration;
 
 use lighthaul_base::Instant;
 use lighthaul_base::trc::Step;
-use lighthaul_stargate::{Body, CorrelationId, Domain, Offer, Outcome, QueryId, Refusal};
+use lighthaul_stargate::{Body, CorrelationId, Domain, DomainId, Offer, Outcome, QueryId, Refusal};
 
 use crate::misbehavior::{A, B, C, Player, hold, key, plan, refusal, request};
 use crate::network::BEGIN;
 use crate::plan::CHANNEL;
 
 #[test]
-fn preview_has_the_best_offer_and_sends_no_hold() {
-    let plan = plan(4, true);
-    let mut player = Player::new(&plan, A);
-    player.domain.preview(player.now, request(C, 60));
-    player.drain();
-    for (to, body) in player.sent.clone() {
-        let Body::Query {
-            query, from, till, ..
-        } = body
-        else {
-            panic!("{body:?}");
+fn preview_has_the_offer_that_ends_first_and_sends_no_hold() {
+    // the path over the last domain of the ring is longer
+    let plan = plan(5, true);
+    for early in [B, DomainId(4)] {
+        let mut player = Player::new(&plan, A);
+        player.domain.preview(player.now, request(C, 60));
+        player.drain();
+        for (to, body) in player.sent.clone() {
+            let Body::Query {
+                query, from, till, ..
+            } = body
+            else {
+                panic!("{body:?}");
+            };
+            let from = from + Duration::from_mins(u64::from(to != early));
+            let rate = CHANNEL;
+            let offer = Offer::new(rate, vec![Step { from, till, rate }]).unwrap();
+            let sent = player.hear(to, Body::Offer { query, offer });
+            assert_eq!(sent, []);
+        }
+        let [Outcome::Offered(planned)] = player.outcomes.as_slice() else {
+            panic!("{:?}", player.outcomes);
         };
-        // the path over B ends earlier
-        let from = from + Duration::from_mins(u64::from(to != B));
-        let rate = CHANNEL;
-        let offer = Offer::new(rate, vec![Step { from, till, rate }]).unwrap();
-        let sent = player.hear(to, Body::Offer { query, offer });
-        assert_eq!(sent, []);
+        assert_eq!(planned.children[0].neighbor, early);
+        assert_eq!(planned.vector.steps()[0].rate, CHANNEL);
+        assert!(!player.domain.is_searching(CorrelationId(5)));
+        assert_eq!(player.domain.reservations().count(), 0);
+        assert_eq!(player.domain.resources().calendar().bookings().count(), 0);
+        player.wait(60);
+        assert_eq!((player.sent.len(), player.outcomes.len()), (0, 1));
     }
-    let [Outcome::Offered(planned)] = player.outcomes.as_slice() else {
-        panic!("{:?}", player.outcomes);
-    };
-    assert_eq!(planned.children[0].neighbor, B);
-    assert_eq!(planned.vector.steps()[0].rate, CHANNEL);
-    assert!(!player.domain.is_searching(CorrelationId(5)));
-    assert_eq!(player.domain.reservations().count(), 0);
-    assert_eq!(player.domain.resources().calendar().bookings().count(), 0);
-    player.wait(60);
-    assert_eq!((player.sent.len(), player.outcomes.len()), (0, 1));
 }
 
 #[test]

@@ -1,0 +1,150 @@
+//! Capacity of circuits from before the start, and of failed decreases: no other circuit gets it before it is free.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use lighthaul_base::{Instant, Rate};
+use lighthaul_circuit::driver::InstalledCircuit;
+use lighthaul_circuit::sim_device::{FaultModel, SimFault};
+use lighthaul_stargate::Segment;
+
+use super::cleaning::OldCircuits;
+use super::example::{Interface, change, link, segment};
+use super::link_book::LinkBook;
+use super::segment_circuit::id_of;
+
+const OLD: Segment = segment(1, 2);
+const NEW: Segment = segment(3, 4);
+const GUARD: Duration = Duration::from_millis(200);
+
+/// Returns two interfaces whose circuits share a link of 100 Mb/s, on these routes. The first device has an old circuit
+/// of these ports, without a reservation, of 80 Mb/s.
+fn interfaces(routes: [u8; 2], old: Segment) -> (Interface, Interface) {
+    let links = LinkBook::new(&[link("a-b", &[(OLD, routes[0]), (NEW, routes[1])])]);
+    let first = Interface::new(&links, &[OLD], GUARD);
+    let second = Interface::new(&links, &[NEW], GUARD);
+    install(&first, old, 80);
+    (first, second)
+}
+
+fn install(interface: &Interface, segment: Segment, mbps: u64) {
+    let flow = format!("udp {}", segment.ingress.0);
+    interface.device.install(InstalledCircuit {
+        id: id_of(segment),
+        flow: flow.parse().ok(),
+        rate: Some(Rate::from_mbps(mbps)),
+    });
+}
+
+/// Makes all calls of a device fail, or none.
+fn fail(interface: &Interface, is_failing: bool) {
+    interface.device.set_fault_model(FaultModel {
+        latency_max: Duration::ZERO,
+        fail_ppb: if is_failing { 1_000_000_000 } else { 0 },
+    });
+}
+
+#[test]
+fn capacity_of_an_old_circuit_is_free_after_its_removal_and_a_guard_time() {
+    // also if the ports of the circuit are not configured any more
+    for old in [OLD, segment(7, 8)] {
+        let (mut first, mut second) = interfaces([0, 0], old);
+        first.device.fail_removals(1);
+        assert_eq!(first.reset(0, &[]), []);
+        assert_eq!(first.mbps(old), 80);
+        // what is free carries an increase at once
+        assert_eq!(second.reset(0, &[change(1, NEW, 20)]), []);
+        assert_eq!(second.mbps(NEW), 20);
+        assert_eq!(second.apply(10, &[change(1, NEW, 60)]), []);
+        assert_eq!(second.mbps(NEW), 20);
+        assert!(second.devices.waits_for_link());
+        assert_eq!(first.apply(1000, &[]), []);
+        assert_eq!(first.mbps(old), 0);
+        assert_eq!(second.apply(1199, &[]), []);
+        assert_eq!(second.mbps(NEW), 20);
+        assert_eq!(second.apply(1200, &[]), []);
+        assert_eq!(second.mbps(NEW), 60);
+    }
+}
+
+#[test]
+fn old_circuit_that_is_kept_counts_on_each_route_until_it_is_changed() {
+    // the reservation has another route than the link
+    let (mut first, mut second) = interfaces([1, 0], OLD);
+    first.device.fail_change(Some(SimFault::Refused), 0);
+    assert_eq!(first.reset(0, &[change(1, OLD, 30)]).len(), 1);
+    assert_eq!(first.mbps(OLD), 80);
+    assert_eq!(second.reset(0, &[change(2, NEW, 60)]), []);
+    assert_eq!(second.mbps(NEW), 0);
+    assert_eq!(first.apply(1000, &[]), []);
+    assert_eq!(first.mbps(OLD), 30);
+    assert_eq!(second.apply(1199, &[]), []);
+    assert_eq!(second.mbps(NEW), 0);
+    assert_eq!(second.apply(1200, &[]), []);
+    assert_eq!(second.mbps(NEW), 60);
+}
+
+#[test]
+fn increase_beside_an_old_circuit_of_the_same_interface_waits_for_its_removal() {
+    let links = LinkBook::new(&[]);
+    let mut interface = Interface::new(&links, &[OLD, NEW], Duration::ZERO);
+    install(&interface, OLD, 700);
+    interface.device.fail_removals(2);
+    assert_eq!(interface.reset(0, &[change(1, NEW, 300)]), []);
+    assert_eq!(interface.mbps(NEW), 300);
+    assert_eq!(interface.apply(10, &[change(1, NEW, 301)]), []);
+    assert_eq!((interface.mbps(OLD), interface.mbps(NEW)), (700, 300));
+    assert_eq!(interface.apply(20, &[]), []);
+    assert_eq!((interface.mbps(OLD), interface.mbps(NEW)), (0, 301));
+}
+
+#[test]
+fn circuits_of_an_interface_count_with_its_highest_rate_until_they_were_read() {
+    let links = LinkBook::new(&[
+        link("a-b", &[(OLD, 0), (NEW, 0)]),
+        link("c-d", &[(segment(5, 6), 0), (NEW, 1)]),
+    ]);
+    links.expect("eth1", Rate::from_mbps(70), BTreeSet::from([OLD]));
+    let take =
+        |route, mbps: u64| links.take(Instant::ZERO, NEW, &[(route, mbps * 1_000_000)].into());
+    assert!(!take(0, 31));
+    assert!(take(0, 30));
+    assert!(take(1, 100), "a link that the interface does not use");
+    let nothing = OldCircuits::default();
+    links.know(
+        Instant::ZERO,
+        ("eth1", GUARD),
+        &nothing,
+        &BTreeSet::from([OLD]),
+    );
+    assert!(take(0, 100));
+}
+
+#[test]
+fn increase_at_a_device_that_cannot_be_read_is_refused_with_the_reason() {
+    let (mut first, mut second) = interfaces([0, 0], OLD);
+    fail(&first, true);
+    let faults = first.reset(0, &[change(1, OLD, 90)]);
+    assert_eq!(faults.len(), 1, "{faults:?}");
+    assert!(faults[0].why.contains("the call failed"), "{faults:?}");
+    // the reason stays while the device cannot be read
+    assert_eq!(second.reset(0, &[]), []);
+    fail(&first, false);
+    assert_eq!(first.apply(1000, &[]), []);
+    assert_eq!(first.mbps(OLD), 90);
+}
+
+#[test]
+fn failed_decrease_keeps_its_capacity_of_a_link_of_one_interface() {
+    let links = LinkBook::new(&[link("a-b", &[(OLD, 0), (NEW, 0)])]);
+    let mut interface = Interface::new(&links, &[OLD, NEW], GUARD);
+    assert_eq!(interface.apply(0, &[change(1, OLD, 80)]), []);
+    interface.device.fail_change(Some(SimFault::Refused), 0);
+    let next = [change(1, OLD, 20), change(2, NEW, 60)];
+    assert_eq!(interface.apply(10, &next).len(), 1);
+    assert_eq!((interface.mbps(OLD), interface.mbps(NEW)), (80, 0));
+    assert_eq!(interface.apply(1000, &[]), []);
+    assert_eq!((interface.mbps(OLD), interface.mbps(NEW)), (20, 0));
+    assert_eq!(interface.apply(1200, &[]), []);
+    assert_eq!((interface.mbps(OLD), interface.mbps(NEW)), (20, 60));
+}
