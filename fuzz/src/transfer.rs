@@ -11,9 +11,9 @@ use lighthaul_files::filter::{Decision, FilesFrom, FilterOption, Rules, Separato
 use lighthaul_files::manifest::{pack, unpack};
 use lighthaul_files::mode_changes::ModeChanges;
 use lighthaul_files::request::FileReply;
+use lighthaul_files::stage_log as stage;
 use lighthaul_fs::version::Look;
 use lighthaul_receive::journal::{Subject, decode};
-use lighthaul_receive::stage_log as stage;
 use lighthaul_session::topic::{Topic, decode as decode_value, encode as encode_value};
 use lighthaul_session::{checkup, measure};
 use lighthaul_stream as stream;
@@ -284,7 +284,7 @@ pub fn stage_log(octets: &[u8]) {
     }
     assert!(stage::decode(&log).is_ok(), "the header is right");
     for log in [octets, &log] {
-        let (_, ranges) = stage::decode(log).unwrap_or_default();
+        let ranges = stage::decode(log).map_or_else(|_| Vec::new(), |(_, ranges)| ranges);
         assert!(ranges.len() <= log.len() / 111);
         for range in ranges {
             let (from, till) = range.span;

@@ -6,7 +6,8 @@
 //! - [`manifest`]: list of entries; [`object`]: layout of parts of files in an object;
 //!   [`hard_links`]: names of the same file
 //! - [`names`]: names that a target rejects; [`permit`]: metadata that a peer may set
-//! - [`temp_names`], [`temp_place`]: names and place of temporary files; [`writer_lock`]: lock files of writers
+//! - [`temp_names`], [`temp_place`]: names and place of temporary files; [`writer_lock`]: lock files of writers;
+//!   [`stage_log`]: ranges that parts of a striped copy have written
 //! - [`digest`]: digests that verify a transfer; [`hash`]: hashes for users; [`sums`]: hashes of
 //!   many files at a time
 //! - [`delta`]: search of a changed file for what its old version has
@@ -42,6 +43,7 @@ pub mod request;
 pub mod skip;
 pub mod source_names;
 pub mod special;
+pub mod stage_log;
 pub mod sums;
 pub mod temp_names;
 pub mod temp_place;

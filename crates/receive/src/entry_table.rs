@@ -19,6 +19,7 @@ use lighthaul_files::digest::{self, Digest};
 use lighthaul_files::manifest::{Entry, EntryKind, WINDOW};
 use lighthaul_files::object::{Piece, Span};
 use lighthaul_files::options::Planned;
+use lighthaul_files::stage_log::{StageLogs, Staging};
 use lighthaul_fs::disk::OutputFile;
 use lighthaul_fs::version::{Look, Version};
 use lighthaul_session::error::Error;
@@ -29,7 +30,6 @@ use super::links::{LinkTarget, Links, Name};
 pub(crate) use super::settled_entries::Settled;
 use super::settled_entries::SettledEntries;
 use super::span_set::SpanSet;
-use super::stage_log::{StageLogs, Staging};
 
 /// File that is being received.
 #[derive(Debug)]

@@ -3,15 +3,13 @@
 //! - [`receiver`]: threads, messages, `queues`; `transfer`, `settings`: state; `path_setup`, `setup`: lanes, workers
 //! - [`target_folder`]: path of entries; `entry_checker`, `decide`, `want`, `immediate`, `contents`: entries; `delta`, `basis`: deltas
 //! - `entry_table`: listed entries; `settled_entries`: entries for removal at the source; `links`, `claims`: hard links
-//! - `left_out`, `link_dest`, `itemize`: options of rsync; `folder_end`, `prune`, `deletions`: ends of directories
+//! - `skipped_entries`, `link_dest`, `itemize`: options of rsync; `folder_end`, `prune`, `deletions`: ends of directories
 //! - `lane`: objects of one lane; `sink`: their bytes in files; `metadata`: owners, attributes and times
 //! - `job`: queue of `publish`, which renames files, `unsynced`; `object_digests`, `checks`, `device`, `hashing`: digests
-//! - [`journal`], `held`: ranges of partial files; `stage`, `staged_files`, [`stage_log`]: parts of a striped copy
-//! - `object_entries`: entries of a copy into an object store
-//! - `modification_check`: changes by others; `span_set`: owed ranges; `temp_files`: temporary files; `report`: reports
+//! - [`journal`], `held`: ranges of partial files; `stage`, `staged_files`, `staged_records`: parts of a striped copy
+//! - `modification_check`: changes by others; `span_set`: owed ranges; `temp_files`; `report`; `object_entries`: object stores
 pub mod journal;
 pub mod receiver;
-pub mod stage_log;
 pub mod target_folder;
 
 mod basis;
@@ -50,13 +48,13 @@ mod skipped_entries;
 mod span_set;
 mod stage;
 mod staged_files;
+mod staged_records;
 mod temp_files;
+#[cfg(test)]
+mod tests;
 mod transfer;
 mod unsynced;
 mod want;
-
-#[cfg(test)]
-mod tests;
 
 pub use receiver::receive;
 pub use settings::Settings;

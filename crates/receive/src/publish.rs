@@ -17,6 +17,7 @@ use lighthaul_copy::thread_group::ThreadGroup;
 use lighthaul_files::digest::Digest;
 use lighthaul_files::manifest::Entry;
 use lighthaul_files::object::Span;
+use lighthaul_files::stage_log::Staging;
 use lighthaul_files::temp_place::TempPlace;
 use lighthaul_files::writer_lock::WriterLock;
 use lighthaul_fs::disk::Root;
@@ -32,8 +33,6 @@ use super::metadata::MetadataWriter;
 use super::modification_check;
 use super::object_digests::ObjectDigests;
 use super::settings::{OpenTarget, Settings};
-use super::stage_log::{RangeState, StageLog, StagedRange, Staging, without_device};
-use super::temp_files::replaced;
 use super::unsynced::Unsynced;
 
 /// Maximum number of digests of a file that are kept, unless the file is read back.
@@ -46,13 +45,13 @@ const LOOK: Duration = Duration::from_millis(50);
 pub(crate) struct Publisher<'a> {
     threads: &'a ThreadGroup,
     pub(super) table: &'a EntryTable,
-    root: Root,
+    pub(super) root: Root,
     /// Path of the root for messages.
     target: PathBuf,
     metadata: &'a MetadataWriter<'a>,
     checks: Checks<'a>,
     /// Protection of the bytes on the network.
-    protection: Protection,
+    pub(super) protection: Protection,
     temp_place: TempPlace,
     /// Lock on the root, which is released before the root gets its metadata.
     lock: Option<WriterLock>,
@@ -212,7 +211,7 @@ impl<'a> Publisher<'a> {
             }
         }
         for (file, ranges) in std::mem::take(&mut self.staged) {
-            whole.extend(adopted(&file, ranges).then_some(file));
+            whole.extend(file.add_staged(ranges).then_some(file));
         }
         let touched = untouched_by_failure(&whole, &parts);
         // before a new mode may prevent it
@@ -394,35 +393,6 @@ impl<'a> Publisher<'a> {
         Ok(())
     }
 
-    /// Records the ranges of a staged file, which are on disk.
-    fn record(&mut self, file: &PendingFile, log: &StageLog) -> Result<(), Error> {
-        let there = self.root.look(&file.temporary);
-        let recorded = there.and_then(|there| {
-            let fill = file.fill();
-            let there = there.ok_or_else(replaced)?;
-            if fill.version.is_some_and(|known| known.inode != there.inode) {
-                return Err(replaced());
-            }
-            let ranges = fill.digests.iter().flat_map(|(ranges, digest)| {
-                // several ranges have one digest only if they were copied from a basis
-                ranges.iter().map(|span| (*span, *digest))
-            });
-            let range = |(span, digest)| StagedRange {
-                path: file.entry.path.clone(),
-                look: file.look(),
-                mark: file.entry.mark,
-                span,
-                state: RangeState::Written {
-                    version: without_device(there.version()),
-                    digest,
-                    sealed: self.protection.sealed,
-                },
-            };
-            log.append(&ranges.map(range).collect::<Vec<_>>())
-        });
-        recorded.map_err(|error| self.fault(FileAction::WriteJournal, file.entry.path(), &error))
-    }
-
     /// Renames a complete file.
     fn name(&mut self, file: &PendingFile) -> Result<(), Error> {
         let checked = if file.fill().finished {
@@ -571,19 +541,9 @@ impl<'a> Publisher<'a> {
         synced.map_err(|(path, error)| self.fault(FileAction::Sync, &path, &error))
     }
 
-    fn fault(&self, action: FileAction, path: &Path, error: &io::Error) -> Error {
+    pub(super) fn fault(&self, action: FileAction, path: &Path, error: &io::Error) -> Error {
         Error::file(action, &self.target.join(path), error)
     }
-}
-
-/// Adds ranges that other parts of a striped copy have compared. Returns true if the file is complete.
-fn adopted(file: &PendingFile, ranges: Vec<(Span, Digest)>) -> bool {
-    let mut fill = file.fill();
-    let digests = ranges
-        .into_iter()
-        .map(|(span, digest)| (vec![span], digest));
-    fill.digests.extend(digests);
-    !fill.failed && fill.uncompared_bytes == 0
 }
 
 /// Returns the files that have not failed, each once.

@@ -18,6 +18,7 @@ use lighthaul_copy::object_target::ObjectUpload;
 use lighthaul_copy::thread_group::ThreadGroup;
 use lighthaul_files::digest::{Digest, DigestKind, Digester};
 use lighthaul_files::object::LARGE;
+use lighthaul_files::stage_log::Staging;
 use lighthaul_fs::disk::OutputFile;
 use lighthaul_fs::sparse::{self, FormerContent};
 use lighthaul_io::error::Error as World;
@@ -26,7 +27,6 @@ use lighthaul_session::error::{Code, Error, FileAction};
 
 use super::entry_table::PendingFile;
 use super::job::{Arrived, Incoming, Job};
-use super::stage_log::Staging;
 use super::temp_files::{Attempt, Share, TempFiles};
 use super::transfer::Transfer;
 

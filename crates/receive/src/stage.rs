@@ -23,6 +23,9 @@ use lighthaul_copy::thread_group::CHECK_INTERVAL;
 use lighthaul_files::manifest::{Entry, EntryKind};
 use lighthaul_files::object::{Span, within};
 use lighthaul_files::options::{Action, Planned, Striped};
+use lighthaul_files::stage_log::{
+    LogOwner, RangeState, StageLog, StagedRange, create, look as look_at, owner, read,
+};
 use lighthaul_files::temp_names::{PREFIX, STAGE_LOG};
 use lighthaul_fs::meta::Meta;
 use lighthaul_fs::sparse;
@@ -35,9 +38,6 @@ use super::entry_checker::{EntryChecker, Place};
 use super::entry_table::{PendingFile, Settled};
 use super::job::Job;
 use super::journal::{Record, digest_for, longest, merged, missing};
-use super::stage_log::{
-    LogOwner, RangeState, StageLog, StagedRange, create, look as look_at, owner, read,
-};
 use super::staged_files::{LoggedRange, Usable, proven_by_run, staged_by_run};
 use super::temp_files::is_private;
 

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use lighthaul_files::digest::Digest;
 use lighthaul_files::object::{Span, within};
+use lighthaul_files::stage_log::{RangeState, StagedRange, without_device};
 use lighthaul_fs::version::{Look, Version};
 
 use super::journal::{Protection, Record, merged, missing};
-use super::stage_log::{RangeState, StagedRange, without_device};
 
 /// Ranges of staged files, from the stage logs in the target directory.
 #[derive(Debug, Default)]

@@ -10,6 +10,7 @@ use lighthaul_copy::budget::{Slot, Slots};
 use lighthaul_copy::error::Fault;
 use lighthaul_copy::thread_group::ThreadGroup;
 use lighthaul_files::object::LARGE;
+use lighthaul_files::stage_log::Staging;
 use lighthaul_fs::disk::{OutputFile, Root};
 use lighthaul_fs::meta::Meta;
 use lighthaul_fs::sparse;
@@ -20,7 +21,6 @@ use rustix::fs::FileType;
 use super::claims::Claims;
 use super::entry_table::{Fill, PendingFile};
 use super::journal::{Journal, Subject, clipped, missing, within_file};
-use super::stage_log::Staging;
 use super::transfer::Transfer;
 
 /// Access to temporary files below a root.

@@ -8,13 +8,13 @@ use lighthaul_files::manifest::{Entry, EntryKind, version_mark};
 use lighthaul_files::naming::Naming;
 use lighthaul_files::object::Span;
 use lighthaul_files::options::{DeltaMode, Options, Striped, StripedPart};
+use lighthaul_files::stage_log::{LogOwner, RangeState, StageLog, StagedRange, create};
 use lighthaul_fs::disk::Root;
 use lighthaul_fs::file_access::FileAccess;
 use lighthaul_session::error::Code;
 
 use super::bench::Bench;
 use super::checked_list::CONTENTS;
-use crate::stage_log::{LogOwner, RangeState, StageLog, StagedRange, create};
 
 const RUN: [u8; 16] = [7; 16];
 const SIZE: u64 = 300_000;

@@ -7,7 +7,7 @@
 //! - The staged file was not changed after the last record.
 //! - No part began a range there that it did not complete.
 //!
-//! All other ranges are compared with the source (see `held`). A torn or invalid record is ignored, with all records
+//! All other ranges are compared with the source (see `lighthaul_receive::journal`). A torn or invalid record is ignored, with all records
 //! after it.
 
 use std::fs::File;
@@ -16,12 +16,13 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use lighthaul_base::Malformed;
-use lighthaul_files::digest::{Digest, DigestKind};
-use lighthaul_files::object::Span;
-use lighthaul_files::temp_names::stage_log;
 use lighthaul_fs::disk::{InputFile, Root};
 use lighthaul_fs::version::{Look, Version};
 use lighthaul_io::crypto::identity::random_octets;
+
+use crate::digest::{Digest, DigestKind};
+use crate::object::Span;
+use crate::temp_names::stage_log;
 
 /// First octets of a stage log, with the version of its format.
 const MAGIC: &[u8; 8] = b"LHSTAGE2";
@@ -51,7 +52,7 @@ pub struct StagedRange {
     pub path: Vec<u8>,
     /// Size and time of the source file.
     pub look: Look,
-    /// Mark of the version of the source file; see [`lighthaul_files::manifest::version_mark`].
+    /// Mark of the version of the source file; see [`crate::manifest::version_mark`].
     pub mark: Option<u64>,
     /// Range of the file.
     pub span: Span,
@@ -77,7 +78,7 @@ pub enum RangeState {
 
 /// Log that this part writes. It stays locked until this value is dropped.
 #[derive(Debug)]
-pub(crate) struct StageLog {
+pub struct StageLog {
     root: Root,
     name: PathBuf,
     file: Mutex<(File, bool)>,
@@ -85,7 +86,7 @@ pub(crate) struct StageLog {
 
 impl StageLog {
     /// Creates the log of a part of the copy `run` in the directory `root`.
-    pub(crate) fn create(mut root: Root, run: [u8; 16]) -> io::Result<Self> {
+    pub fn create(mut root: Root, run: [u8; 16]) -> io::Result<Self> {
         let publishes = false;
         let (name, file) = create(&mut root, LogOwner { run, publishes })?;
         Ok(Self {
@@ -96,7 +97,7 @@ impl StageLog {
     }
 
     /// Adds ranges.
-    pub(crate) fn append(&self, ranges: &[StagedRange]) -> io::Result<()> {
+    pub fn append(&self, ranges: &[StagedRange]) -> io::Result<()> {
         let octets: Vec<u8> = ranges.iter().flat_map(encode).collect();
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         file.1 = true;
@@ -115,7 +116,7 @@ impl Drop for StageLog {
 }
 
 /// Creates a locked log of `owner` in the directory `root`.
-pub(crate) fn create(root: &mut Root, owner: LogOwner) -> io::Result<(PathBuf, File)> {
+pub fn create(root: &mut Root, owner: LogOwner) -> io::Result<(PathBuf, File)> {
     let name = stage_log(u64::from_be_bytes(random_octets()));
     let mut file = root.lock(&name)?;
     file.write_all(&header(owner))?;
@@ -124,7 +125,7 @@ pub(crate) fn create(root: &mut Root, owner: LogOwner) -> io::Result<(PathBuf, F
 
 /// Use of a temporary file by parts of a striped copy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Staging {
+pub enum Staging {
     /// Only this copy uses it.
     #[default]
     Private,
@@ -136,7 +137,7 @@ pub(crate) enum Staging {
 
 /// Stage logs that a part of a striped copy uses.
 #[derive(Debug, Default)]
-pub(crate) struct StageLogs {
+pub struct StageLogs {
     /// Log of this part, if it publishes nothing.
     own: OnceLock<StageLog>,
     /// Locked logs of all parts, if this part publishes.
@@ -145,29 +146,29 @@ pub(crate) struct StageLogs {
 
 impl StageLogs {
     /// Sets the log of this part.
-    pub(crate) fn begin(&self, log: StageLog) {
+    pub fn begin(&self, log: StageLog) {
         self.own.set(log).ok();
     }
 
     /// Returns the log of this part, if it publishes nothing.
-    pub(crate) fn own(&self) -> Option<&StageLog> {
+    pub fn own(&self) -> Option<&StageLog> {
         self.own.get()
     }
 
     /// Keeps the locked logs of all parts until the end of the copy.
-    pub(crate) fn keep(&self, logs: Vec<(PathBuf, File)>) {
+    pub fn keep(&self, logs: Vec<(PathBuf, File)>) {
         *self.lock() = logs;
     }
 
     /// Returns the ranges in the logs of all parts.
-    pub(crate) fn ranges(&self) -> Vec<StagedRange> {
+    pub fn ranges(&self) -> Vec<StagedRange> {
         let mut logs = self.lock();
         let logs = logs.iter_mut().flat_map(|(_, log)| read(log)).flatten();
         logs.flat_map(|(_, ranges)| ranges).collect()
     }
 
     /// Takes the logs of all parts, which are no longer needed.
-    pub(crate) fn take(&self) -> Vec<(PathBuf, File)> {
+    pub fn take(&self) -> Vec<(PathBuf, File)> {
         std::mem::take(&mut *self.lock())
     }
 
@@ -178,7 +179,7 @@ impl StageLogs {
 
 /// Reads the owner and the ranges of a log. A log without a header is that of a part that has just begun, or was killed
 /// then.
-pub(crate) fn read(file: &mut File) -> io::Result<Option<(LogOwner, Vec<StagedRange>)>> {
+pub fn read(file: &mut File) -> io::Result<Option<(LogOwner, Vec<StagedRange>)>> {
     let mut octets = Vec::new();
     file.rewind()?;
     file.take(LEN_MAX).read_to_end(&mut octets)?;
@@ -186,7 +187,7 @@ pub(crate) fn read(file: &mut File) -> io::Result<Option<(LogOwner, Vec<StagedRa
 }
 
 /// Reads a log that another part may be writing.
-pub(crate) fn look(file: &InputFile) -> io::Result<Option<(LogOwner, Vec<StagedRange>)>> {
+pub fn look(file: &InputFile) -> io::Result<Option<(LogOwner, Vec<StagedRange>)>> {
     let len = file.version()?.look.size.min(LEN_MAX);
     let mut octets = vec![0; usize::try_from(len).unwrap_or_default()];
     let len = file.read_at(&mut octets, 0)?;
@@ -194,14 +195,14 @@ pub(crate) fn look(file: &InputFile) -> io::Result<Option<(LogOwner, Vec<StagedR
 }
 
 /// Reads the owner of a log.
-pub(crate) fn owner(file: &InputFile) -> io::Result<Option<LogOwner>> {
+pub fn owner(file: &InputFile) -> io::Result<Option<LogOwner>> {
     let mut octets = [0; HEADER_LEN];
     let len = file.read_at(&mut octets, 0)?;
     Ok(decode(&octets[..len]).ok().map(|(owner, _)| owner))
 }
 
 /// Returns `version` without its device.
-pub(crate) const fn without_device(version: Version) -> Version {
+pub const fn without_device(version: Version) -> Version {
     Version {
         inode: (0, version.inode.1),
         ..version
