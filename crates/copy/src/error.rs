@@ -52,6 +52,12 @@ pub enum Fault {
     /// Another copy writes the file.
     #[error("cannot write {}: another copy is writing it", .0.display())]
     Busy(PathBuf),
+    /// Log of a part of a striped copy that another user wrote.
+    #[error(
+        "cannot use {}: another user has written it; run the daemons of all hosts of the target as the same user",
+        .0.display()
+    )]
+    OtherUser(PathBuf),
     /// Too little space at the target.
     #[error("cannot copy to {}: {why}", .place.display())]
     NoSpace {
@@ -161,7 +167,8 @@ impl Coded for Fault {
             | Self::Protected(_)
             | Self::Name(_)
             | Self::LinkToStore(_)
-            | Self::Busy(_) => Code::Open,
+            | Self::Busy(_)
+            | Self::OtherUser(_) => Code::Open,
             Self::TooLarge { .. } | Self::NoSpace { .. } | Self::NoObject => Code::Io,
             Self::LinkedFailed { code, .. } => Code::from_number(*code),
             Self::Differs | Self::ReadBack { .. } => Code::Integrity,

@@ -11,8 +11,8 @@
 //! after it.
 
 use std::fs::File;
-use std::io::{self, Read, Seek, Write};
-use std::path::PathBuf;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use lighthaul_base::Malformed;
@@ -33,8 +33,8 @@ const HEADER_LEN: usize = 8 + 16 + 1 + 4;
 const FIXED_LEN: usize = 20 + 9 + 16 + 28 + 34 + 4;
 /// Kind of the digest of a range that was begun.
 const BEGUN: u8 = 3;
-/// Maximum number of octets of a log that are read.
-const LEN_MAX: u64 = 256 << 20;
+/// Maximum length of a log, for some millions of files.
+const LEN_MAX: u64 = 1 << 30;
 
 /// Part of a striped copy, to which a log belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,7 +81,17 @@ pub enum RangeState {
 pub struct StageLog {
     root: Root,
     name: PathBuf,
-    file: Mutex<(File, bool)>,
+    file: Mutex<Records>,
+}
+
+/// File of a log.
+#[derive(Debug)]
+struct Records {
+    file: File,
+    /// Length without the records that could not be written.
+    len: u64,
+    /// True if not all records are on disk.
+    is_dirty: bool,
 }
 
 impl StageLog {
@@ -92,24 +102,55 @@ impl StageLog {
         Ok(Self {
             root,
             name,
-            file: Mutex::new((file, false)),
+            file: Mutex::new(Records {
+                file,
+                len: HEADER_LEN as u64,
+                is_dirty: false,
+            }),
         })
     }
 
-    /// Adds ranges.
+    /// Returns the name of the log.
+    pub fn name(&self) -> &Path {
+        &self.name
+    }
+
+    /// Adds ranges. If they cannot be written, the log is as before.
     pub fn append(&self, ranges: &[StagedRange]) -> io::Result<()> {
         let octets: Vec<u8> = ranges.iter().flat_map(encode).collect();
-        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        file.1 = true;
-        file.0.write_all(&octets)
+        let mut records = self.lock();
+        let Records { file, len, .. } = &mut *records;
+        if let Err(error) = file.write_all(&octets) {
+            // no record could be read after a torn one
+            file.set_len(*len)?;
+            file.seek(SeekFrom::Start(*len))?;
+            return Err(error);
+        }
+        *len += octets.len() as u64;
+        records.is_dirty = true;
+        Ok(())
+    }
+
+    /// Writes all records to disk.
+    pub fn sync(&self) -> io::Result<()> {
+        let mut records = self.lock();
+        if records.is_dirty {
+            records.file.sync_data()?;
+            records.is_dirty = false;
+        }
+        Ok(())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Records> {
+        self.file.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for StageLog {
     /// Removes a log without records.
     fn drop(&mut self) {
-        let file = self.file.get_mut();
-        if !file.unwrap_or_else(PoisonError::into_inner).1 {
+        let records = self.file.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if records.len == HEADER_LEN as u64 {
             self.root.remove(&self.name).ok();
         }
     }
@@ -120,6 +161,8 @@ pub fn create(root: &mut Root, owner: LogOwner) -> io::Result<(PathBuf, File)> {
     let name = stage_log(u64::from_be_bytes(random_octets()));
     let mut file = root.lock(&name)?;
     file.write_all(&header(owner))?;
+    file.sync_data()?;
+    root.sync_folder()?;
     Ok((name, file))
 }
 
@@ -182,16 +225,25 @@ impl StageLogs {
 pub fn read(file: &mut File) -> io::Result<Option<(LogOwner, Vec<StagedRange>)>> {
     let mut octets = Vec::new();
     file.rewind()?;
-    file.take(LEN_MAX).read_to_end(&mut octets)?;
-    Ok(decode(&octets).ok())
+    file.take(LEN_MAX + 1).read_to_end(&mut octets)?;
+    bounded(&octets)
+}
+
+/// Decodes a log of a length that is allowed. The records that were not read could make others doubtful.
+fn bounded(octets: &[u8]) -> io::Result<Option<(LogOwner, Vec<StagedRange>)>> {
+    if octets.len() as u64 > LEN_MAX {
+        let text = "the log of a striped copy is larger than 1 GiB: copy fewer files at a time";
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, text));
+    }
+    Ok(decode(octets).ok())
 }
 
 /// Reads a log that another part may be writing.
 pub fn look(file: &InputFile) -> io::Result<Option<(LogOwner, Vec<StagedRange>)>> {
-    let len = file.version()?.look.size.min(LEN_MAX);
+    let len = file.version()?.look.size.min(LEN_MAX + 1);
     let mut octets = vec![0; usize::try_from(len).unwrap_or_default()];
     let len = file.read_at(&mut octets, 0)?;
-    Ok(decode(&octets[..len]).ok())
+    bounded(&octets[..len])
 }
 
 /// Reads the owner of a log.

@@ -188,6 +188,7 @@ impl EntryChecker<'_> {
     ) -> Result<(), Error> {
         let first = place.listed;
         let mut wanted = self.check_page(place, packed)?;
+        self.sync_stage_log(place)?;
         if let Some(writer) = writer {
             let _step = self.transfer.threads.work.begin();
             writer.write(self.transfer, contents, &mut wanted)?;

@@ -8,11 +8,12 @@ use std::io;
 use std::ops::Range;
 
 use lighthaul_files::digest::Digester;
+use lighthaul_files::object::within;
 use lighthaul_fs::disk::{InputFile, Root};
 use lighthaul_fs::sparse;
 
 use super::entry_table::PendingFile;
-use super::journal::missing;
+use super::journal::{merged, missing};
 use super::temp_files::replaced;
 
 /// Bytes of one read.
@@ -57,12 +58,10 @@ pub(super) fn note(root: &mut Root, file: &PendingFile) -> io::Result<()> {
 /// Returns true if the file has the digests that were compared with the source.
 fn equals_source(root: &mut Root, file: &PendingFile) -> io::Result<bool> {
     let digests = file.fill().digests.clone();
-    let covered: u64 = digests
-        .iter()
-        .flat_map(|(ranges, _)| ranges)
-        .map(|(from, till)| till - from)
-        .sum();
-    if covered != file.entry.data_len() {
+    // parts of a striped copy may have compared a range twice
+    let covered = digests.iter().flat_map(|(ranges, _)| ranges).copied();
+    let covered = within(&merged(covered.collect()), &file.entry.data());
+    if covered != merged(file.entry.data()) {
         return Ok(false);
     }
     let open = root.read(&file.temporary)?;

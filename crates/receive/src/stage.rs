@@ -27,9 +27,11 @@ use lighthaul_files::stage_log::{
     LogOwner, RangeState, StageLog, StagedRange, create, look as look_at, owner, read,
 };
 use lighthaul_files::temp_names::{PREFIX, STAGE_LOG};
+use lighthaul_fs::disk::OutputFile;
 use lighthaul_fs::meta::Meta;
 use lighthaul_fs::sparse;
 use lighthaul_fs::version::{Look, Version};
+use lighthaul_io::crypto::identity::random_octets;
 use lighthaul_io::host::wait::pause;
 use lighthaul_session::error::{Error, FileAction};
 use rustix::fs::FileType;
@@ -38,7 +40,7 @@ use super::entry_checker::{EntryChecker, Place};
 use super::entry_table::{PendingFile, Settled};
 use super::job::Job;
 use super::journal::{Record, digest_for, longest, merged, missing};
-use super::staged_files::{LoggedRange, Usable, proven_by_run, staged_by_run};
+use super::staged_files::{LoggedRange, StagedFiles, Usable, proven_by_run, staged_by_run};
 use super::temp_files::is_private;
 
 /// Longest wait for another part of the copy that still writes: longer than NFS keeps the lock of a dead host.
@@ -65,23 +67,37 @@ impl EntryChecker<'_> {
             let own = create(&mut place.root, LogOwner { run, publishes });
             locked.push(own.map_err(&failed)?);
         }
-        for name in logs(place).map_err(&failed)? {
-            if locked.iter().all(|(own, _)| *own != name) {
-                let log = self.read_log(place, &name, (striped, until))?;
-                locked.extend(log.filter(|_| publishes).map(|file| (name, file)));
+        loop {
+            for name in logs(place).map_err(&failed)? {
+                if locked.iter().all(|(own, _)| *own != name) {
+                    let log = self.read_log(place, &name, (striped, until))?;
+                    locked.extend(log.filter(|_| publishes).map(|file| (name, file)));
+                }
             }
+            if publishes {
+                self.transfer.table.stage.keep(locked);
+                return Ok(());
+            }
+            let root = place.root.another();
+            let log = root.and_then(|root| StageLog::create(root, run));
+            let log = log.map_err(&failed)?;
+            // a part that began meanwhile sees this log, or is seen here
+            match others(place, log.name(), run).map_err(&failed)? {
+                Others::None => {
+                    self.transfer.table.stage.begin(log);
+                    return Ok(());
+                }
+                Others::Copy if self.transfer.session.clock.now() < until => {}
+                Others::Copy | Others::Publisher => {
+                    return Err(Fault::Busy(place.target_folder.folder.clone()).into());
+                }
+            }
+            drop(log);
+            self.transfer.threads.check()?;
+            let [random] = random_octets();
+            pause(CHECK_INTERVAL + Duration::from_millis(random.into()));
+            place.staged = StagedFiles::default();
         }
-        if publishes {
-            self.transfer.table.stage.keep(locked);
-            return Ok(());
-        }
-        let root = place.root.another();
-        let log = root.and_then(|root| StageLog::create(root, run));
-        self.transfer.table.stage.begin(log.map_err(&failed)?);
-        if is_published(place, run).map_err(&failed)? {
-            return Err(Fault::Busy(place.target_folder.folder.clone()).into());
-        }
-        Ok(())
     }
 
     /// Reads a log, and returns it locked, except that of a part of this run that still writes. Waits until `until` for
@@ -96,7 +112,13 @@ impl EntryChecker<'_> {
             // other users may create files in a directory like /tmp
             let there = place.root.look(name);
             if !there.is_ok_and(|there| there.is_some_and(|there| is_private(&there))) {
-                return Ok(None);
+                return match place.root.read(name).and_then(|open| owner(&open)) {
+                    Ok(Some(owner)) if owner.run == striped.run => {
+                        let place = place.target_folder.folder.join(name);
+                        Err(Fault::OtherUser(place).into())
+                    }
+                    Ok(_) | Err(_) => Ok(None),
+                };
             }
             match place.root.lock(name) {
                 Ok(mut file) => {
@@ -128,6 +150,17 @@ impl EntryChecker<'_> {
             }
             pause(CHECK_INTERVAL);
         }
+    }
+
+    /// Writes to disk which ranges this part begins, so that a loss of power leaves them doubtful.
+    pub(super) fn sync_stage_log(&self, place: &Place) -> Result<(), Error> {
+        let Some(log) = self.transfer.table.stage.own() else {
+            return Ok(());
+        };
+        let _step = self.transfer.threads.work.begin();
+        let folder = &place.target_folder.folder;
+        log.sync()
+            .map_err(|error| Error::file(FileAction::WriteJournal, folder, &error))
     }
 
     /// Removes staged files that this copy does not need.
@@ -185,7 +218,7 @@ impl EntryChecker<'_> {
     ) -> Option<WantedFile> {
         let look = look(entry);
         let staged = place.staged.take(&entry.path, look);
-        if staged.is_empty() {
+        if self.transfer.options().striped.is_none() {
             return Some(self.want(place, number, entry));
         }
         let temporary = self.transfer.temp_place.staged(entry.path(), look);
@@ -206,11 +239,10 @@ impl EntryChecker<'_> {
         self.transfer.table.itemize(number, staged_report(entry));
         let look = look(entry);
         let temporary = self.transfer.temp_place.staged(entry.path(), look);
-        let usable = if staged_file(place, &temporary, entry).is_some() {
-            staged_by_run(&place.staged.of(&entry.path, look), entry.mark)
-        } else {
-            Usable::default()
-        };
+        let usable = staged_file(place, &temporary, entry).map_or_else(Usable::default, |there| {
+            let staged = place.staged.of(&entry.path, look);
+            staged_by_run(&staged, entry.mark, there.version())
+        });
         let left = within(&missing(&usable.spans(), entry.size()), &entry.data());
         if left.is_empty() {
             self.transfer.table.settle(number, entry, Ok(Settled::Now));
@@ -239,14 +271,17 @@ impl EntryChecker<'_> {
         (number, entry): (u64, &Entry),
         (temporary, staged): (&Path, &[LoggedRange]),
     ) -> Result<Option<WantedFile>, NotStaged> {
-        let there = staged_file(place, temporary, entry).ok_or(NotStaged)?;
-        let usable = proven_by_run(staged, entry.mark, there.version());
+        let there = staged_file(place, temporary, entry);
+        there.filter(|_| !staged.is_empty()).ok_or(NotStaged)?;
+        let output = place.root.reopen(temporary).map_err(|_| NotStaged)?;
+        let there = output.version().map_err(|_| NotStaged)?;
+        let mut usable = proven_by_run(staged, entry.mark, there);
+        usable.keep_longest();
         let (size, data) = (entry.size(), entry.data());
         let left = within(&missing(&usable.spans(), size), &data);
         let names = (temporary.to_owned(), PathBuf::new());
         let mut pending = PendingFile::new(number, entry.clone(), names, false);
-        let holes = missing(&data, size);
-        let version = punch(place, &pending, &holes).map_err(|_| NotStaged)?;
+        let version = punch(output, &missing(&data, size), there).map_err(|_| NotStaged)?;
         pending.adopt(version);
         let wanted = self.request(pending, &left, &usable.hints);
         if let Some(file) = self.transfer.table.find(number) {
@@ -288,23 +323,45 @@ fn logs(place: &mut Place) -> io::Result<Vec<PathBuf>> {
     Ok(names.into_iter().map(PathBuf::from).collect())
 }
 
-/// Returns true if a part of the copy `run` publishes, or has published.
-fn is_published(place: &mut Place, run: [u8; 16]) -> io::Result<bool> {
-    let publisher = LogOwner {
-        run,
-        publishes: true,
-    };
-    let names = logs(place)?;
-    let mut is_publisher = |name: &PathBuf| {
-        let open = place.root.read(name);
-        open.is_ok_and(|open| matches!(owner(&open), Ok(Some(owner)) if owner == publisher))
-    };
-    Ok(names.iter().any(&mut is_publisher))
+/// Other parts that a part must not work beside.
+enum Others {
+    None,
+    /// A part of another copy.
+    Copy,
+    /// The part that publishes this copy.
+    Publisher,
 }
 
-/// Makes holes where the source has holes. Returns the version of the file.
-fn punch(place: &mut Place, pending: &PendingFile, holes: &[Span]) -> io::Result<Version> {
-    let mut output = place.root.reopen(&pending.temporary)?;
+/// Looks for other parts, besides the one with the log `own` of the copy `run`.
+fn others(place: &mut Place, own: &Path, run: [u8; 16]) -> io::Result<Others> {
+    let mut found = Others::None;
+    for name in logs(place)? {
+        let there = place.root.look(&name)?;
+        if name == own || !there.is_some_and(|there| is_private(&there)) {
+            continue;
+        }
+        let Ok(open) = place.root.read(&name) else {
+            continue;
+        };
+        match owner(&open)? {
+            Some(owner) if owner.run == run && owner.publishes => return Ok(Others::Publisher),
+            Some(owner) if owner.run == run => {}
+            Some(_) | None => {
+                let lock = place.root.lock(&name);
+                if lock.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock) {
+                    found = Others::Copy;
+                }
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Makes holes in a file of version `there`, where the source has `holes`. Returns the version of the file.
+fn punch(mut output: OutputFile, holes: &[Span], there: Version) -> io::Result<Version> {
+    if holes.is_empty() {
+        return Ok(there);
+    }
     for (from, till) in holes {
         sparse::punch(&mut output, *from..*till)?;
     }

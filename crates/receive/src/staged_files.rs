@@ -7,7 +7,7 @@ use lighthaul_files::object::{Span, within};
 use lighthaul_files::stage_log::{RangeState, StagedRange, without_device};
 use lighthaul_fs::version::{Look, Version};
 
-use super::journal::{Protection, Record, merged, missing};
+use super::journal::{Protection, Record, longest, merged, missing};
 
 /// Ranges of staged files, from the stage logs in the target directory.
 #[derive(Debug, Default)]
@@ -83,18 +83,37 @@ impl Usable {
     pub(super) fn spans(&self) -> Vec<Span> {
         merged(self.proven.iter().map(|(span, _)| *span).collect())
     }
+
+    /// Keeps the longest of the proven ranges, so that a request for all others is not too long.
+    pub(super) fn keep_longest(&mut self) {
+        let kept = longest(self.spans());
+        self.proven
+            .retain(|(span, _)| within(&[*span], &kept) == [*span]);
+    }
+}
+
+impl LoggedRange {
+    /// Returns false if the range was written to another file than the staged file `there`.
+    fn is_in(&self, there: Version) -> bool {
+        match self.range.state {
+            RangeState::Begun => true,
+            RangeState::Written { version, .. } => version.inode == without_device(there).inode,
+        }
+    }
 }
 
 /// Separates the ranges of this run from those that must be compared, for a part that stages. `mark` is the mark of the
-/// source.
-pub(super) fn staged_by_run(staged: &[LoggedRange], mark: Option<u64>) -> Usable {
-    separate(staged, |one| one.is_ours && one.range.mark == mark)
+/// source, `there` the version of the staged file.
+pub(super) fn staged_by_run(staged: &[LoggedRange], mark: Option<u64>, there: Version) -> Usable {
+    separate(staged, |one| {
+        one.is_ours && one.range.mark == mark && one.is_in(there)
+    })
 }
 
 /// Separates the ranges that need no comparison from those that must be compared, for the part that publishes (see
 /// `stage_log`). `mark` is the mark of the source, `there` the version of the staged file.
 pub(super) fn proven_by_run(staged: &[LoggedRange], mark: Option<u64>, there: Version) -> Usable {
-    let is_alone = |one: &LoggedRange| one.is_ours && one.range.mark == mark;
+    let is_alone = |one: &LoggedRange| one.is_ours && one.range.mark == mark && one.is_in(there);
     let versions = staged.iter().filter_map(|one| match one.range.state {
         RangeState::Begun => None,
         RangeState::Written { version, .. } => Some(version),
@@ -107,19 +126,20 @@ pub(super) fn proven_by_run(staged: &[LoggedRange], mark: Option<u64>, there: Ve
     separate(staged, |one| is_sound && is_finished(one.range.span))
 }
 
-/// Returns what any part began and did not complete.
+/// Returns what any part began and did not complete afterwards. `staged` is in the order in which each part wrote it.
 fn unfinished(staged: &[LoggedRange]) -> Vec<Span> {
-    let mut logs: BTreeMap<usize, [Vec<Span>; 2]> = BTreeMap::new();
+    let mut logs: BTreeMap<usize, Vec<Span>> = BTreeMap::new();
     for one in staged {
-        let is_written = one.range.state != RangeState::Begun;
-        logs.entry(one.log).or_default()[usize::from(is_written)].push(one.range.span);
+        let begun = logs.entry(one.log).or_default();
+        match one.range.state {
+            RangeState::Begun => begun.push(one.range.span),
+            RangeState::Written { .. } => {
+                let others = missing(&[one.range.span], one.range.look.size);
+                *begun = within(&merged(std::mem::take(begun)), &others);
+            }
+        }
     }
-    let left = logs.into_values().flat_map(|[begun, written]| {
-        let begun = merged(begun);
-        let size = begun.last().map_or(0, |(_, till)| *till);
-        within(&begun, &missing(&merged(written), size))
-    });
-    merged(left.collect())
+    merged(logs.into_values().flatten().collect())
 }
 
 fn separate(staged: &[LoggedRange], is_proven: impl Fn(&LoggedRange) -> bool) -> Usable {

@@ -27,7 +27,9 @@ use lighthaul_files::naming::Naming;
 use lighthaul_files::options::{Action, Detail, Planned};
 use lighthaul_files::walk::Found;
 use lighthaul_fs::meta::Meta;
+use lighthaul_fs::version::Version;
 use lighthaul_io::error::Error as World;
+use lighthaul_io::host::clock::unix_nanos;
 use lighthaul_session::error::{Error, caught};
 use lighthaul_session::fault::PeerFault;
 use lighthaul_session::topic::decode;
@@ -44,6 +46,8 @@ const PAGE_BYTES: usize = 1 << 19;
 const FOUND_MAX: usize = 1 << 10;
 /// Longest wait of a page that is not full.
 const FLUSH: Duration = Duration::from_millis(20);
+/// Least age of the last change of a file with a mark, in nanoseconds: the coarsest step of time of a file system.
+const CHANGE_AGE_MIN: i64 = 2_000_000_000;
 
 /// State of the list, shared by its two threads.
 pub(super) struct Scan<'a> {
@@ -147,7 +151,7 @@ impl Scan<'_> {
                 }
                 self.list_removable(&entry, &place, meta.as_ref())?;
                 if options.striped.is_some() {
-                    entry.mark = meta.as_ref().map(|meta| version_mark(&meta.version()));
+                    entry.mark = meta.as_ref().and_then(|meta| mark(&meta.version()));
                 }
                 if matches!(entry.kind, EntryKind::File(_)) {
                     let number = self.transfer.queue.totals().entries;
@@ -351,4 +355,10 @@ impl Default for Page {
             begun: Instant::ZERO,
         }
     }
+}
+/// Returns the mark of a version, unless the file was changed just now. Further changes could then have the same time.
+fn mark(version: &Version) -> Option<u64> {
+    let now = i64::try_from(unix_nanos()).unwrap_or(i64::MAX);
+    let is_old = version.changed <= now.saturating_sub(CHANGE_AGE_MIN);
+    is_old.then(|| version_mark(version))
 }

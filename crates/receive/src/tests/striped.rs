@@ -1,16 +1,25 @@
 //! Striped copies: files that parts stage, and what the part that publishes compares again.
 
 use std::fs::{self, File};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::PathBuf;
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::Duration;
 
+use lighthaul_files::digest::Digest;
 use lighthaul_files::manifest::{Entry, EntryKind, version_mark};
 use lighthaul_files::naming::Naming;
 use lighthaul_files::object::Span;
 use lighthaul_files::options::{DeltaMode, Options, Striped, StripedPart};
-use lighthaul_files::stage_log::{LogOwner, RangeState, StageLog, StagedRange, create};
+use lighthaul_files::stage_log::{
+    LogOwner, RangeState, StageLog, StagedRange, create, without_device,
+};
 use lighthaul_fs::disk::Root;
 use lighthaul_fs::file_access::FileAccess;
+use lighthaul_fs::version::Look;
+use lighthaul_io::host::clock::unix_nanos;
+use lighthaul_io::host::wait::pause;
 use lighthaul_session::error::Code;
 
 use super::bench::Bench;
@@ -41,11 +50,21 @@ fn publishing(run: [u8; 16]) -> Options {
 fn staged(name: &str) -> Bench {
     let bench = Bench::new(name);
     bench.put("a", vec![5; SIZE as usize]);
+    grow_old(&bench);
     let outcome = bench.copy(&staging(RUN));
     outcome.sender.unwrap();
     outcome.receiver.unwrap();
     assert!(!bench.target("a").exists(), "the part publishes nothing");
     bench
+}
+
+/// Waits until a further change of the file `a` would have another time.
+fn grow_old(bench: &Bench) {
+    let metadata = fs::metadata(bench.source("a")).unwrap();
+    let changed = Duration::new(metadata.ctime() as u64, metadata.ctime_nsec() as u32);
+    while Duration::from_nanos(unix_nanos()) <= changed + Duration::from_secs(2) {
+        pause(Duration::from_millis(50));
+    }
 }
 
 /// Returns the entry of the file `a`, as the source lists it.
@@ -86,6 +105,7 @@ fn compared(bench: &Bench, entry: Entry, run: [u8; 16]) -> Option<Vec<Span>> {
 fn ranges_of_this_run_are_not_compared_again() {
     let bench = staged("striped-proven");
     assert_eq!(compared(&bench, listed(&bench), RUN), None);
+    grow_old(&bench);
     let outcome = bench.copy(&publishing(RUN));
     assert_eq!(outcome.sender.unwrap().motion.done, 0, "nothing is sent");
     outcome.receiver.unwrap();
@@ -178,4 +198,56 @@ fn staged_file_without_a_complete_range_is_removed() {
     fs::remove_file(bench.source("a")).unwrap();
     bench.copy(&publishing(RUN)).receiver.unwrap();
     assert_eq!(bench.names(""), Vec::<&str>::new());
+}
+
+/// The file may have been removed and created again between two records, with zeros where nothing was written.
+#[test]
+fn ranges_of_a_file_that_was_replaced_are_compared() {
+    let bench = staged("striped-replaced");
+    let staged = staged_file(&bench);
+    let bytes = fs::read(&staged).unwrap();
+    fs::write(bench.target("kept"), "an inode number for another file").unwrap();
+    fs::rename(&staged, bench.target("kept")).unwrap();
+    fs::write(&staged, bytes).unwrap();
+    let entry = listed(&bench);
+    let root = Root::open(&bench.target("")).unwrap();
+    let version = FileAccess::anywhere().file(&staged).unwrap();
+    let log = StageLog::create(root, RUN).unwrap();
+    let written = StagedRange {
+        path: b"a".to_vec(),
+        look: Look {
+            size: SIZE,
+            seconds: entry.seconds,
+            nanos: entry.nanos,
+        },
+        mark: entry.mark,
+        span: (0, 10),
+        state: RangeState::Written {
+            version: without_device(version.version().unwrap()),
+            digest: Digest::Crc128(0, 0),
+            sealed: true,
+        },
+    };
+    log.append(&[written]).unwrap();
+    drop(log);
+    assert_eq!(compared(&bench, entry, RUN), Some(vec![(0, SIZE)]));
+}
+
+#[test]
+fn part_waits_for_parts_of_another_copy() {
+    let bench = Bench::new("striped-other");
+    bench.put("a", "one");
+    let mut root = Root::open(&bench.target("")).unwrap();
+    let (run, publishes) = ([9; 16], false);
+    let other = create(&mut root, LogOwner { run, publishes }).unwrap();
+    let (sent, ended) = channel();
+    thread::scope(|scope| {
+        let bench = &bench;
+        scope.spawn(move || sent.send(bench.copy(&staging(RUN)).receiver.map(drop)));
+        let early = ended.recv_timeout(Duration::from_millis(500));
+        assert!(early.is_err(), "{early:?}");
+        drop(other);
+        let result = ended.recv_timeout(Duration::from_mins(1)).unwrap();
+        assert!(result.is_ok(), "{result:?}");
+    });
 }
