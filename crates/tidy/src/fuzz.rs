@@ -347,8 +347,8 @@ const TRUSTED: [(&str, &str); 66] = [
         "options that the calling program passes",
     ),
     (
-        "crates/python/src/simulator.rs",
-        "plans that the calling program passes",
+        "crates/lighthaul/src/streams/stream.rs",
+        "lengths of messages of its own thread",
     ),
     (
         "crates/session/src/secrets.rs",

@@ -9,7 +9,7 @@
 //! direction. [`Client::run_stream`] carries a pipe or file of this host instead of single messages.
 
 use std::fs::File;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{BufReader, ErrorKind, Read, Write};
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -26,7 +26,7 @@ use lighthaul_remote::reach::{Reached, agreed, reach};
 use lighthaul_session::error::Error;
 use lighthaul_session::message::Hello;
 use lighthaul_session::role::Role;
-use lighthaul_stream::frames::{Cutter, Frames};
+use lighthaul_stream::frames::Frames;
 use lighthaul_stream::message::{Message, Report, StreamKind, StreamRequest as Wanted};
 use lighthaul_stream::objects::plan;
 use lighthaul_stream::run::{Settings, receive, send};
@@ -47,7 +47,8 @@ pub struct Stream {
     socket: UnixStream,
     /// True after a message that must be the last. Whole messages go into the socket one after the other.
     sending: Mutex<bool>,
-    receiving: Mutex<Cutter>,
+    /// Small messages are read together, and large ones straight into their place.
+    receiving: Mutex<BufReader<UnixStream>>,
 }
 
 /// Result of a stream.
@@ -86,6 +87,7 @@ impl Client {
         // a program that does not read must not block the thread of the stream
         theirs.set_nonblocking(true).map_err(Fault::Socket)?;
         let ended = theirs.try_clone().map_err(Fault::Socket)?;
+        let receiving = ours.try_clone().map_err(Fault::Socket)?;
         let (client, carried) = (self.clone(), request.clone());
         let task = Task::start("stream", move |cancellation| {
             let end = LocalEnd {
@@ -102,7 +104,7 @@ impl Client {
             task,
             socket: ours,
             sending: Mutex::default(),
-            receiving: Mutex::new(Cutter::new(Frames::Prefixed, usize::MAX)),
+            receiving: Mutex::new(BufReader::with_capacity(BUFFER, receiving)),
         })
     }
 
@@ -205,19 +207,20 @@ impl Stream {
     /// Waits for the next message. Returns none at the end of the stream.
     pub fn receive(&self) -> Result<Option<Vec<u8>>, Error> {
         self.require(Direction::From)?;
-        let mut cutter = locked(&self.receiving);
-        let mut buffer = vec![0; BUFFER];
-        loop {
-            let cut = cutter.cut().map_err(|_| Fault::HugeMessage)?;
-            if let Some(message) = cut {
-                return Ok(Some(message.to_vec()));
+        let mut socket = locked(&self.receiving);
+        let mut len = [0; 4];
+        match socket.read_exact(&mut len) {
+            Ok(()) => {}
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
+                return self.task.wait().map(|_| None);
             }
-            match (&self.socket).read(&mut buffer) {
-                Ok(0) => return self.task.wait().map(|_| None),
-                Ok(len) => cutter.push(&buffer[..len]),
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(_) => return Err(self.failure()),
-            }
+            Err(_) => return Err(self.failure()),
+        }
+        let len = u32::from_be_bytes(len) as usize;
+        let mut message = Vec::with_capacity(len);
+        match socket.by_ref().take(len as u64).read_to_end(&mut message) {
+            Ok(read) if read == len => Ok(Some(message)),
+            Ok(_) | Err(_) => Err(self.failure()),
         }
     }
 
@@ -296,5 +299,5 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Maximum number of bytes of one read from the socket.
+/// Maximum number of bytes of small messages that are read together.
 const BUFFER: usize = 64 << 10;

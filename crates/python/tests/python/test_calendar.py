@@ -24,7 +24,7 @@ def ring() -> Calendar:
     return Calendar([Link(f"{one}-{other}", one, other, GIGABIT) for one, other in ends])
 
 
-def test_transfer_uses_what_others_leave_free() -> None:
+def test_transfer_uses_the_capacity_that_is_free() -> None:
     calendar = Calendar("10Gb/s")
     held = calendar.book(hold=100 * SECOND, rate_max="4Gb/s", fixed=True)
     assert held.steps == Steps([(0, 100 * SECOND, 4 * GIGABIT)]) and held.path == ("link",)
