@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use lighthaul_base::Rate;
 use lighthaul_io::host::cancellation::Cancellation;
+use lighthaul_io::host::clock::Clock;
 use lighthaul_remote::error::Fault as RemoteFault;
 use lighthaul_remote::place::Place;
 use lighthaul_remote::reach::{Reached, agreed, reach};
@@ -48,6 +49,17 @@ pub struct Stream {
     /// True after a message that must be the last. Whole messages go into the socket one after the other.
     sending: Mutex<bool>,
     receiving: Mutex<Cutter>,
+}
+
+/// Result of a wait for a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Received {
+    /// Message.
+    Message(Vec<u8>),
+    /// The stream has ended.
+    End,
+    /// No message has arrived within the time.
+    Pending,
 }
 
 /// Result of a stream.
@@ -217,6 +229,40 @@ impl Stream {
         }
     }
 
+    /// Waits for the next message, for `timeout` at most.
+    pub fn receive_within(&self, timeout: Duration) -> Result<Received, Error> {
+        self.require(Direction::From)?;
+        let mut cutter = locked(&self.receiving);
+        let mut buffer = vec![0; BUFFER];
+        let clock = Clock::start();
+        let start = clock.now();
+        loop {
+            let cut = cutter.cut().map_err(|_| Fault::HugeMessage)?;
+            if let Some(message) = cut {
+                return Ok(Received::Message(message.to_vec()));
+            }
+            let left = timeout.saturating_sub(clock.now().since(start));
+            if left.is_zero() {
+                return Ok(Received::Pending);
+            }
+            self.socket
+                .set_read_timeout(Some(left))
+                .map_err(Fault::Socket)?;
+            let read = (&self.socket).read(&mut buffer);
+            self.socket.set_read_timeout(None).map_err(Fault::Socket)?;
+            match read {
+                Ok(0) => return self.task.wait().map(|_| Received::End),
+                Ok(len) => cutter.push(&buffer[..len]),
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        ErrorKind::Interrupted | ErrorKind::WouldBlock | ErrorKind::TimedOut
+                    ) => {}
+                Err(_) => return Err(self.failure()),
+            }
+        }
+    }
+
     /// Ends the input of a stream that sends, so that the stream ends once all messages have arrived.
     pub fn close(&self) {
         let _turn = locked(&self.sending);
@@ -232,6 +278,11 @@ impl Stream {
     /// Returns true if the stream has ended.
     pub fn is_finished(&self) -> bool {
         self.task.result().is_some()
+    }
+
+    /// Returns the direction of the stream.
+    pub const fn direction(&self) -> Direction {
+        self.request.direction
     }
 
     /// Closes the input, and waits until all messages have arrived. A stream that receives drops messages that were not
