@@ -12,6 +12,7 @@ pub mod io;
 pub mod lab;
 pub mod nsi;
 pub mod objects;
+pub mod packing;
 pub mod pair;
 pub mod rbudp;
 pub mod remote;

@@ -1,4 +1,4 @@
-// Lighthaul for programs in C: copies, files of other hosts, and streams. The guide is docs/src/c.md.
+// Lighthaul for programs in C: copies, files of other hosts, streams and reservations. The guide is docs/src/c.md.
 //
 // Results: functions return LH_OK or another code. Then lh_error_message() and lh_error_remedy() describe the failure,
 // in the thread of the call. After a failure, output arguments are undefined.
@@ -95,6 +95,57 @@
 // Framing: each message has `message_bytes` bytes; the last one may have fewer.
 #define LH_FIXED 2
 
+// Type of the numbers of an array: `uint8_t`.
+#define LH_U8 0
+
+// `uint16_t`
+#define LH_U16 1
+
+// `uint32_t`
+#define LH_U32 2
+
+// `uint64_t`
+#define LH_U64 3
+
+// `int8_t`
+#define LH_I8 4
+
+// `int16_t`
+#define LH_I16 5
+
+// `int32_t`
+#define LH_I32 6
+
+// `int64_t`
+#define LH_I64 7
+
+// `float`
+#define LH_F32 8
+
+// `double`
+#define LH_F64 9
+
+// State: capacity is held for a limited time.
+#define LH_RESERVED 0
+
+// State: capacity is promised.
+#define LH_COMMITTED 1
+
+// State: devices have the circuits.
+#define LH_PROVISIONED 2
+
+// State: the circuits carry packets.
+#define LH_ACTIVE 3
+
+// State: it has ended, early or on time.
+#define LH_RELEASED 4
+
+// State: a user has canceled it, or it was not committed in time.
+#define LH_TERMINATED 5
+
+// State: a component has failed.
+#define LH_FAILED 6
+
 // Result of a function: `LH_OK`, `LH_END`, `LH_PENDING`, or the exit status of the command for the same failure.
 typedef int32_t lh_code;
 
@@ -131,6 +182,12 @@ typedef struct {
   lh_note_function note;
   // First argument of that function. It must stay valid until the client and all that it opened are closed.
   void *data;
+  // URL of the scheduler that reserves capacity, as in <https://books.example.org:4811>.
+  const char *scheduler;
+  // File with a token for the scheduler.
+  const char *scheduler_token_file;
+  // Key that the scheduler must have, instead of a certificate.
+  const char *scheduler_pin;
 } lh_client_request;
 
 // Client that connects to other hosts. It has a private key and a list of known hosts.
@@ -191,6 +248,14 @@ typedef struct {
   lh_progress_function progress;
   // First argument of that function. It must be valid until the copy is closed.
   void *data;
+  // Filter rules in their order, as for rsync: `- *.tmp` leaves out, `+ *.h5` includes. The first match decides.
+  const char *const *filters;
+  // Number of filter rules.
+  size_t filter_count;
+  // Longest time without a response, in seconds [default: 20].
+  uint32_t stall_timeout_s;
+  // Longest time of the copy, in seconds [default: no limit]. The same request resumes it later.
+  uint32_t time_limit_s;
 } lh_copy_request;
 
 // Running copy.
@@ -321,6 +386,70 @@ typedef struct {
   // Round-trip time of the path, in microseconds.
   uint64_t rtt_us;
 } lh_report;
+
+// Schema: the name of a message, and the names and types of its fields.
+typedef struct {
+  // Number of the handle; zero for none.
+  uint64_t id;
+} lh_schema;
+
+// Typed message: values of the fields of a schema.
+typedef struct {
+  // Number of the handle; zero for none.
+  uint64_t id;
+} lh_message;
+
+// Running stream of typed messages.
+typedef struct {
+  // Number of the handle; zero for none.
+  uint64_t id;
+} lh_typed;
+
+// Request for capacity between two hosts of the topology, for `bytes` or for `hold_s`.
+typedef struct {
+  // Size of this structure in bytes.
+  size_t size;
+  // Source host.
+  const char *from;
+  // Target host.
+  const char *to;
+  // Highest usable rate, as in 10Gb/s [default: the highest that is free].
+  const char *rate_max;
+  // Lowest usable rate [default: none].
+  const char *rate_min;
+  // Amount of data in bytes; 0 to reserve a length of time.
+  uint64_t bytes;
+  // Length of time in seconds; 0 to reserve for an amount of data.
+  uint64_t hold_s;
+  // Earliest start, in nanoseconds since 1970 [default: now].
+  uint64_t start_ns;
+  // Latest end, in nanoseconds since 1970 [default: none].
+  uint64_t by_ns;
+  // 1 for one rate from start to end [default: the rate varies with the free capacity].
+  int32_t fixed;
+  // 1 to commit at once.
+  int32_t commit;
+} lh_reservation_request;
+
+// Reserved capacity. It stays when its handle is closed.
+typedef struct {
+  // Number of the handle; zero for none.
+  uint64_t id;
+} lh_reservation;
+
+// Reservation, as it was at the last contact with the scheduler. Times follow the clock of the scheduler.
+typedef struct {
+  // Number of the reservation at the scheduler.
+  uint64_t number;
+  // Start, in nanoseconds since 1970.
+  uint64_t start_ns;
+  // Time by which all data are moved, in nanoseconds since 1970.
+  uint64_t end_ns;
+  // Rate at the start, in bits a second.
+  uint64_t rate_bps;
+  // State, as in `LH_COMMITTED`.
+  int32_t state;
+} lh_reservation_info;
 
 #ifdef __cplusplus
 extern "C" {
@@ -455,6 +584,14 @@ lh_code lh_stream_receive(lh_stream stream,
                           size_t capacity,
                           size_t *len);
 
+// Does the same as `lh_stream_receive()`, but waits for `timeout_ms` milliseconds at most. Returns `LH_PENDING` if no
+// message has arrived by then.
+lh_code lh_stream_receive_within(lh_stream stream,
+                                 uint32_t timeout_ms,
+                                 void *buffer,
+                                 size_t capacity,
+                                 size_t *len);
+
 // Ends a stream, and waits until all messages have arrived. A stream that receives ends with its source; messages that
 // were not received are dropped. `report` may be null.
 lh_code lh_stream_finish(lh_stream stream,
@@ -466,6 +603,141 @@ lh_code lh_stream_cancel(lh_stream stream);
 // Cancels a stream that runs, also while another thread waits for it, waits for its end, and closes it. Within a
 // callback, it does not wait.
 lh_code lh_stream_close(lh_stream stream);
+
+// Reads a schema, as in `Pose { time: f64, joints: [f32], name: text }`. Types are bool, text, bytes, numbers as in u8,
+// i32 and f64, and arrays as in [f32] and [f32; 16].
+lh_code lh_schema_parse(const char *text,
+                        lh_schema *schema);
+
+// Closes a schema. Messages and streams keep it.
+lh_code lh_schema_close(lh_schema schema);
+
+// Makes a message without values.
+lh_code lh_message_create(lh_schema schema, lh_message *message);
+
+// Closes a message.
+lh_code lh_message_close(lh_message message);
+
+// Sets a field of type bool: 0 is false.
+lh_code lh_message_set_bool(lh_message message, const char *field, int32_t value);
+
+// Sets a field that is a number.
+lh_code lh_message_set_unsigned(lh_message message, const char *field, uint64_t value);
+
+// Sets a field that is a number.
+lh_code lh_message_set_signed(lh_message message, const char *field, int64_t value);
+
+// Sets a field of type f32 or f64.
+lh_code lh_message_set_float(lh_message message, const char *field, double value);
+
+// Sets a field of type text.
+lh_code lh_message_set_text(lh_message message, const char *field, const char *value);
+
+// Sets a field of type bytes.
+lh_code lh_message_set_bytes(lh_message message, const char *field, const void *value, size_t len);
+
+// Sets a field that is an array: `count` numbers of a type as in `LH_F32`, in the memory of this host.
+lh_code lh_message_set_array(lh_message message,
+                             const char *field,
+                             int32_t number,
+                             const void *values,
+                             size_t count);
+
+// Stores the value of a field of type bool: 1 or 0.
+lh_code lh_message_bool(lh_message message, const char *field, int32_t *value);
+
+// Stores the value of a field that is a number of 0 or more.
+lh_code lh_message_unsigned(lh_message message, const char *field, uint64_t *value);
+
+// Stores the value of a field that is a number with a sign.
+lh_code lh_message_signed(lh_message message, const char *field, int64_t *value);
+
+// Stores the value of a field of type f32 or f64.
+lh_code lh_message_float(lh_message message, const char *field, double *value);
+
+// Copies the octets of a text or of bytes into `buffer`, and stores their number. There is no zero at the end. If the
+// buffer is too small, returns `LH_USAGE` and stores the number.
+lh_code lh_message_bytes(lh_message message,
+                         const char *field,
+                         void *buffer,
+                         size_t capacity,
+                         size_t *len);
+
+// Copies the numbers of an array into `values`, which has room for `capacity` numbers, and stores their number. If
+// there are more, returns `LH_USAGE` and stores the number.
+lh_code lh_message_array(lh_message message,
+                         const char *field,
+                         int32_t number,
+                         void *values,
+                         size_t capacity,
+                         size_t *count);
+
+// Packs a message into `buffer`, for example for a file, and stores the number of octets. All fields must be set.
+lh_code lh_message_pack(lh_message message,
+                        void *buffer,
+                        size_t capacity,
+                        size_t *len);
+
+// Reads a packed message of a schema.
+lh_code lh_message_unpack(lh_schema schema, const void *octets, size_t len, lh_message *message);
+
+// Opens a stream of messages of a schema, as `lh_stream_open()` does. The framing is `LH_PREFIXED`.
+lh_code lh_typed_open(lh_client client,
+                      const lh_stream_request *request,
+                      lh_schema schema,
+                      lh_typed *stream);
+
+// Sends a message. Waits while the buffer of the stream is full.
+lh_code lh_typed_send(lh_typed stream, lh_message message);
+
+// Waits for the next message, which the program closes. Returns `LH_END` at the end of the stream, and `LH_PROTOCOL`
+// with the difference if the sender has another schema.
+lh_code lh_typed_receive(lh_typed stream,
+                         lh_message *message);
+
+// Ends a stream, and waits until all messages have arrived, as `lh_stream_finish()` does. `report` may be null.
+lh_code lh_typed_finish(lh_typed stream,
+                        lh_report *report);
+
+// Cancels a stream, waits for its end, and closes it, as `lh_stream_close()` does.
+lh_code lh_typed_close(lh_typed stream);
+
+// Reserves capacity at the scheduler of the client. Without `commit`, it is held for a short time. `info` may be null.
+lh_code lh_reservation_make(lh_client client,
+                            const lh_reservation_request *request,
+                            lh_reservation *reservation,
+                            lh_reservation_info *info);
+
+// Opens the reservation with this number, for example of another program. `info` may be null.
+lh_code lh_reservation_open(lh_client client,
+                            uint64_t number,
+                            lh_reservation *reservation,
+                            lh_reservation_info *info);
+
+// Reads a reservation again.
+lh_code lh_reservation_look(lh_reservation reservation, lh_reservation_info *info);
+
+// Commits a reservation. `info` may be null.
+lh_code lh_reservation_commit(lh_reservation reservation, lh_reservation_info *info);
+
+// Cancels a reservation. `why`, for its journal, and `info` may be null.
+lh_code lh_reservation_cancel(lh_reservation reservation,
+                              const char *why,
+                              lh_reservation_info *info);
+
+// Releases the remaining capacity of a reservation that has started. `why` and `info` may be null.
+lh_code lh_reservation_release(lh_reservation reservation,
+                               const char *why,
+                               lh_reservation_info *info);
+
+// Waits up to `timeout_ms` milliseconds until a reservation is active; without a limit if that is negative. Returns
+// `LH_PENDING` if it has not started. `info` may be null.
+lh_code lh_reservation_wait(lh_reservation reservation,
+                            int64_t timeout_ms,
+                            lh_reservation_info *info);
+
+// Closes a reservation. Its capacity stays reserved.
+lh_code lh_reservation_close(lh_reservation reservation);
 
 #ifdef __cplusplus
 }  // extern "C"

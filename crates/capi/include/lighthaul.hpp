@@ -1,4 +1,5 @@
-// Lighthaul for programs in C++17: copies, files of other hosts, and streams, over lighthaul.h. The guide is docs/src/c.md.
+// Lighthaul for programs in C++17: copies, files of other hosts, streams and reservations, over
+// lighthaul.h. The guide is docs/src/c.md.
 //
 // Objects own their handles: a destructor closes, and a moved object is empty. Failures are exceptions of the class
 // lighthaul::Error. Threads can share objects. Objects of one client may live longer than the client.
@@ -18,6 +19,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -109,6 +111,7 @@ class Thrown {
 // Settings of a client. An empty string stands for the default of the command.
 struct Settings {
   std::string key, known_hosts, pin, token, statement, ssh, remote, gateway, known_paths;
+  std::string scheduler, scheduler_token_file, scheduler_pin;
   bool strict = false;
   bool install = false;
 };
@@ -134,6 +137,10 @@ struct Copy {
   bool verify_disk = false;
   bool plain = false;
   bool udp = true;
+  // Filter rules in their order, as in "- *.tmp".
+  std::vector<std::string> filters;
+  // Longest time without a response, and longest time of the copy; 0 for the default and for no limit.
+  std::chrono::seconds stall_timeout{0}, time_limit{0};
   // Called in the thread of the copy; returns false to cancel.
   std::function<bool(const lh_progress &)> progress;
 };
@@ -364,6 +371,24 @@ class Stream {
     }
   }
 
+  // Waits for the next message, for a limited time. Returns LH_PENDING if none has arrived, and LH_END at the end.
+  lh_code receive_for(std::chrono::milliseconds limit, std::string &message) {
+    message.resize(1500);
+    const auto most = static_cast<std::uint32_t>(limit.count() < 0 ? 0 : limit.count());
+    for (;;) {
+      std::size_t len = 0;
+      const lh_code code = lh_stream_receive_within(stream_.get(), most, message.data(), message.size(), &len);
+      if (code == LH_END || code == LH_PENDING) return code;
+      if (code == LH_USAGE && len > message.size()) {
+        message.resize(len);
+        continue;
+      }
+      detail::check(code);
+      message.resize(len);
+      return code;
+    }
+  }
+
   // Ends the stream, and waits until all messages have arrived.
   lh_report finish() {
     lh_report report{};
@@ -376,6 +401,209 @@ class Stream {
  private:
   friend class Client;
   detail::Owned<lh_stream, lh_stream_close> stream_;
+};
+
+namespace detail {
+
+// Constant of the C interface for a type of numbers.
+template <typename Number>
+constexpr std::int32_t number() {
+  static_assert(std::is_arithmetic_v<Number> && !std::is_same_v<Number, bool>, "arrays have numbers");
+  if constexpr (std::is_floating_point_v<Number>) {
+    static_assert(sizeof(Number) <= 8, "float and double only");
+    return sizeof(Number) == 4 ? LH_F32 : LH_F64;
+  } else {
+    constexpr std::int32_t width = sizeof(Number) == 1 ? 0 : sizeof(Number) == 2 ? 1 : sizeof(Number) == 4 ? 2 : 3;
+    return (std::is_signed_v<Number> ? LH_I8 : LH_U8) + width;
+  }
+}
+
+}  // namespace detail
+
+// Schema of typed messages, as in "Pose { time: f64, joints: [f32], name: text }".
+class Schema {
+ public:
+  explicit Schema(const std::string &text) { detail::check(lh_schema_parse(text.c_str(), schema_.out())); }
+
+ private:
+  friend class Client;
+  friend class Message;
+  detail::Owned<lh_schema, lh_schema_close> schema_;
+};
+
+// Typed message. Arrays are copied as a whole.
+class Message {
+ public:
+  explicit Message(const Schema &schema) { detail::check(lh_message_create(schema.schema_.get(), message_.out())); }
+
+  // Reads a packed message.
+  Message(const Schema &schema, const std::string &octets) {
+    detail::check(lh_message_unpack(schema.schema_.get(), octets.data(), octets.size(), message_.out()));
+  }
+
+  Message &set(const char *field, bool value) { return done(lh_message_set_bool(message_.get(), field, value)); }
+  Message &set(const char *field, const std::string &text) {
+    return done(lh_message_set_text(message_.get(), field, text.c_str()));
+  }
+  Message &set(const char *field, const char *text) { return done(lh_message_set_text(message_.get(), field, text)); }
+
+  template <typename Number, std::enable_if_t<std::is_arithmetic_v<Number>, int> = 0>
+  Message &set(const char *field, Number value) {
+    if constexpr (std::is_floating_point_v<Number>) {
+      return done(lh_message_set_float(message_.get(), field, value));
+    } else if constexpr (std::is_signed_v<Number>) {
+      return done(lh_message_set_signed(message_.get(), field, value));
+    } else {
+      return done(lh_message_set_unsigned(message_.get(), field, value));
+    }
+  }
+
+  Message &set_bytes(const char *field, const void *bytes, std::size_t len) {
+    return done(lh_message_set_bytes(message_.get(), field, bytes, len));
+  }
+
+  template <typename Number>
+  Message &set(const char *field, const Number *values, std::size_t count) {
+    return done(lh_message_set_array(message_.get(), field, detail::number<Number>(), values, count));
+  }
+  template <typename Number>
+  Message &set(const char *field, const std::vector<Number> &values) {
+    return set(field, values.data(), values.size());
+  }
+
+  bool boolean(const char *field) const { return value<std::int32_t>(field, lh_message_bool) != 0; }
+  std::uint64_t unsigned_number(const char *field) const { return value<std::uint64_t>(field, lh_message_unsigned); }
+  std::int64_t signed_number(const char *field) const { return value<std::int64_t>(field, lh_message_signed); }
+  double floating(const char *field) const { return value<double>(field, lh_message_float); }
+
+  // Text or octets of a field.
+  std::string bytes(const char *field) const {
+    return filled([&](void *buffer, std::size_t room, std::size_t *len) {
+      return lh_message_bytes(message_.get(), field, buffer, room, len);
+    });
+  }
+
+  template <typename Number>
+  std::vector<Number> array(const char *field) const {
+    std::vector<Number> values;
+    std::size_t count = 0;
+    for (;;) {
+      const lh_code code = lh_message_array(message_.get(), field, detail::number<Number>(), values.data(), values.size(), &count);
+      const bool is_short = code == LH_USAGE && count > values.size();
+      if (!is_short) detail::check(code);
+      values.resize(count);
+      if (!is_short) return values;
+      count = 0;
+    }
+  }
+
+  // Octets for a file or another channel.
+  std::string pack() const {
+    return filled([&](void *buffer, std::size_t room, std::size_t *len) {
+      return lh_message_pack(message_.get(), buffer, room, len);
+    });
+  }
+
+ private:
+  friend class TypedStream;
+  Message() = default;
+
+  Message &done(lh_code code) {
+    detail::check(code);
+    return *this;
+  }
+
+  template <typename Value>
+  Value value(const char *field, lh_code (*read)(lh_message, const char *, Value *)) const {
+    Value value{};
+    detail::check(read(message_.get(), field, &value));
+    return value;
+  }
+
+  template <typename Fill>
+  static std::string filled(Fill fill) {
+    std::string octets;
+    std::size_t len = 0;
+    for (;;) {
+      const lh_code code = fill(octets.data(), octets.size(), &len);
+      const bool is_short = code == LH_USAGE && len > octets.size();
+      if (!is_short) detail::check(code);
+      octets.resize(len);
+      if (!is_short) return octets;
+      len = 0;
+    }
+  }
+
+  detail::Owned<lh_message, lh_message_close> message_;
+};
+
+// Running stream of typed messages, in one direction. The destructor cancels it, and waits for its end.
+class TypedStream {
+ public:
+  void send(const Message &message) { detail::check(lh_typed_send(stream_.get(), message.message_.get())); }
+
+  // Waits for the next message. Returns nothing at the end of the stream. Throws LH_PROTOCOL if the schemas differ.
+  std::optional<Message> receive() {
+    Message message;
+    const lh_code code = lh_typed_receive(stream_.get(), message.message_.out());
+    if (code == LH_END) return std::nullopt;
+    detail::check(code);
+    return message;
+  }
+
+  // Ends the stream, and waits until all messages have arrived.
+  lh_report finish() {
+    lh_report report{};
+    detail::check(lh_typed_finish(stream_.get(), &report));
+    return report;
+  }
+
+ private:
+  friend class Client;
+  detail::Owned<lh_typed, lh_typed_close> stream_;
+};
+
+// Request for capacity. An empty string or 0 stands for the default.
+struct Capacity {
+  std::string from, to, rate_max, rate_min;
+  std::uint64_t bytes = 0;
+  std::chrono::seconds hold{0};
+  std::chrono::nanoseconds start{0}, by{0};
+  bool fixed = false;
+  bool commit = false;
+};
+
+// Capacity that a scheduler has reserved. It stays when this object is destroyed.
+class Reservation {
+ public:
+  // Reservation at the last contact with the scheduler.
+  const lh_reservation_info &info() const noexcept { return info_; }
+
+  void refresh() { detail::check(lh_reservation_look(reservation_.get(), &info_)); }
+  void commit() { detail::check(lh_reservation_commit(reservation_.get(), &info_)); }
+  void cancel(const std::string &why = {}) {
+    detail::check(lh_reservation_cancel(reservation_.get(), detail::text(why), &info_));
+  }
+  void release(const std::string &why = {}) {
+    detail::check(lh_reservation_release(reservation_.get(), detail::text(why), &info_));
+  }
+
+  // Waits until it is active.
+  void wait() { detail::check(lh_reservation_wait(reservation_.get(), -1, &info_)); }
+
+  // Waits for a limited time. Returns false if it has not started.
+  bool wait_for(std::chrono::milliseconds limit) {
+    const auto most = limit.count() < 0 ? 0 : limit.count();
+    const lh_code code = lh_reservation_wait(reservation_.get(), most, &info_);
+    if (code == LH_PENDING) return false;
+    detail::check(code);
+    return true;
+  }
+
+ private:
+  friend class Client;
+  detail::Owned<lh_reservation, lh_reservation_close> reservation_;
+  lh_reservation_info info_{};
 };
 
 // Client of other hosts.
@@ -395,6 +623,9 @@ class Client {
     request.remote = detail::text(settings.remote);
     request.gateway = detail::text(settings.gateway);
     request.known_paths = detail::text(settings.known_paths);
+    request.scheduler = detail::text(settings.scheduler);
+    request.scheduler_token_file = detail::text(settings.scheduler_token_file);
+    request.scheduler_pin = detail::text(settings.scheduler_pin);
     request.strict = settings.strict;
     request.install = settings.install;
     detail::check(lh_client_open(&request, client_.out()));
@@ -421,6 +652,12 @@ class Client {
     request.verify_disk = copy.verify_disk;
     request.plain = copy.plain;
     request.no_udp = !copy.udp;
+    std::vector<const char *> filters;
+    for (const auto &filter : copy.filters) filters.push_back(filter.c_str());
+    request.filters = filters.data();
+    request.filter_count = filters.size();
+    request.stall_timeout_s = static_cast<std::uint32_t>(copy.stall_timeout.count());
+    request.time_limit_s = static_cast<std::uint32_t>(copy.time_limit.count());
     Transfer transfer;
     if (copy.progress) {
       transfer.observer_ = std::make_unique<Transfer::Observer>();
@@ -451,6 +688,46 @@ class Client {
     return files;
   }
 
+  // Reserves capacity at the scheduler of the settings.
+  Reservation reserve(const Capacity &capacity) const {
+    lh_reservation_request request{};
+    request.size = sizeof request;
+    request.from = detail::text(capacity.from);
+    request.to = detail::text(capacity.to);
+    request.rate_max = detail::text(capacity.rate_max);
+    request.rate_min = detail::text(capacity.rate_min);
+    request.bytes = capacity.bytes;
+    request.hold_s = static_cast<std::uint64_t>(capacity.hold.count());
+    request.start_ns = static_cast<std::uint64_t>(capacity.start.count());
+    request.by_ns = static_cast<std::uint64_t>(capacity.by.count());
+    request.fixed = capacity.fixed;
+    request.commit = capacity.commit;
+    Reservation made;
+    detail::check(lh_reservation_make(client_.get(), &request, made.reservation_.out(), &made.info_));
+    return made;
+  }
+
+  // Opens the reservation with this number.
+  Reservation reservation(std::uint64_t number) const {
+    Reservation found;
+    detail::check(lh_reservation_open(client_.get(), number, found.reservation_.out(), &found.info_));
+    return found;
+  }
+
+  // Opens a stream of typed messages to a pipe or file of another host.
+  TypedStream typed_to(const std::string &place, const Schema &schema, const StreamOptions &options = {}) const {
+    lh_stream_request request{};
+    request.to = place.c_str();
+    return open(request, options, schema);
+  }
+
+  // Opens a stream of typed messages from a pipe or file of another host.
+  TypedStream typed_from(const std::string &place, const Schema &schema, const StreamOptions &options = {}) const {
+    lh_stream_request request{};
+    request.from = place.c_str();
+    return open(request, options, schema);
+  }
+
   // Opens a stream to a pipe or file of another host.
   Stream stream_to(const std::string &place, const StreamOptions &options = {}) const {
     lh_stream_request request{};
@@ -467,6 +744,20 @@ class Client {
 
  private:
   Stream open(lh_stream_request &request, const StreamOptions &options) const {
+    fill(request, options);
+    Stream stream;
+    detail::check(lh_stream_open(client_.get(), &request, stream.stream_.out()));
+    return stream;
+  }
+
+  TypedStream open(lh_stream_request &request, const StreamOptions &options, const Schema &schema) const {
+    fill(request, options);
+    TypedStream stream;
+    detail::check(lh_typed_open(client_.get(), &request, schema.schema_.get(), stream.stream_.out()));
+    return stream;
+  }
+
+  static void fill(lh_stream_request &request, const StreamOptions &options) {
     request.size = sizeof request;
     request.rate = detail::text(options.rate);
     request.code = detail::text(options.code);
@@ -480,9 +771,6 @@ class Client {
     request.drop_late = options.drop_late;
     request.plain = options.plain;
     request.no_udp = !options.udp;
-    Stream stream;
-    detail::check(lh_stream_open(client_.get(), &request, stream.stream_.out()));
-    return stream;
   }
 
   detail::Owned<lh_client, lh_client_close> client_;

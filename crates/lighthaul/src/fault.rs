@@ -3,6 +3,7 @@
 use std::io;
 use std::net::IpAddr;
 
+use lighthaul_packing::Error as PackingError;
 use lighthaul_session::error::{Code, Coded, Error};
 use lighthaul_session::protocol::Protocol;
 
@@ -139,6 +140,15 @@ pub enum Fault {
     /// A message that is longer than its length field allows.
     #[error("a message has 4 GiB or more: send it in parts")]
     HugeMessage,
+    /// A typed message that cannot be packed or read.
+    #[error(transparent)]
+    Packing(PackingError),
+    /// A typed message of another schema than that of its stream.
+    #[error("the message has another schema than its stream: make it with the stream")]
+    OtherSchema,
+    /// Typed messages with a framing for text.
+    #[error("typed messages need the prefixed framing: set it on both sides")]
+    TypedFrames,
     /// Objects without a rate.
     #[error("the number of objects per second must be above zero")]
     ObjectRate,
@@ -178,7 +188,11 @@ impl Coded for Fault {
             | Self::MessageLen { .. }
             | Self::HugeMessage
             | Self::ObjectRate
+            | Self::OtherSchema
+            | Self::TypedFrames
             | Self::Packets(_) => Code::Usage,
+            Self::Packing(why) if why.is_of_peer() => Code::Protocol,
+            Self::Packing(_) => Code::Usage,
             Self::AllMoversFailed(error) | Self::NotPlaced { error, .. } => error.code(),
             Self::Wait(_) | Self::Thread(_) | Self::Socket(_) => Code::Io,
             Self::NoAddress(_) | Self::NoRoute { .. } => Code::Network,

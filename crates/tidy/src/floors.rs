@@ -195,7 +195,7 @@ const WORKSPACE: &str = "Cargo.toml";
 /// Floor 0 uses no crate of ours: the library that runs in other programs, the tests' toolkit, and
 /// the types that all share. The tasks of `xtask` may use all crates.
 const FLOORS: [(u8, &[&str]); 14] = [
-    (0, &["wrap", "testkit", "tidy", "base"]),
+    (0, &["wrap", "testkit", "tidy", "base", "packing"]),
     (1, &["parts", "plot", "launch"]),
     (2, &["proto", "slabs", "calendar", "sim", "io"]),
     (

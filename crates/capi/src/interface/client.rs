@@ -3,10 +3,10 @@
 
 use std::ffi::{c_char, c_void};
 use std::fmt::{self, Debug, Formatter};
-use std::mem::{offset_of, size_of};
+use std::mem::offset_of;
 use std::sync::Arc;
 
-use lighthaul::{Client, Error, Install, Settings, Token, User};
+use lighthaul::{Client, Error, Install, Scheduler, Settings, Token, User};
 
 use super::code::{ResultCode, result};
 use crate::call::{c_string, run};
@@ -58,12 +58,18 @@ pub struct ClientRequest {
     pub note: NoteFunction,
     /// First argument of that function. It must stay valid until the client and all that it opened are closed.
     pub data: *mut c_void,
+    /// URL of the scheduler that reserves capacity, as in <https://books.example.org:4811>.
+    pub scheduler: *const c_char,
+    /// File with a token for the scheduler.
+    pub scheduler_token_file: *const c_char,
+    /// Key that the scheduler must have, instead of a certificate.
+    pub scheduler_pin: *const c_char,
 }
 
 // SAFETY: the structure begins with its size; pointers, numbers and functions may be zero.
 unsafe impl Request for ClientRequest {
     const NAME: &'static str = "lh_client_request";
-    const FIRST: usize = size_of::<Self>();
+    const FIRST: usize = offset_of!(Self, scheduler);
 }
 
 // programs read the size at the beginning
@@ -153,5 +159,13 @@ fn settings(request: &ClientRequest) -> Result<Settings, Error> {
     }
     route.gateway = memory::parsed(request.gateway, "gateway", "write socks5://HOST:PORT")?;
     settings.known_paths = path(request.known_paths, "known_paths")?;
+    if let Some(url) = memory::optional(request.scheduler, "scheduler")? {
+        settings.scheduler = Some(Scheduler {
+            url,
+            token_file: path(request.scheduler_token_file, "scheduler_token_file")?,
+            pin: memory::optional(request.scheduler_pin, "scheduler_pin")?,
+            known_hosts: path(request.known_hosts, "known_hosts")?,
+        });
+    }
     Ok(settings)
 }

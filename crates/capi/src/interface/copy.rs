@@ -2,14 +2,17 @@
 #![expect(unsafe_code, reason = "exported names and pointers of the program")]
 
 use std::ffi::{c_char, c_void};
-use std::mem::size_of;
+use std::mem::offset_of;
 use std::time::Duration;
 
 use lighthaul::{
-    Client, CopyEvent, CopyProgress, Error, Event, Limit, Rate, Summary as Done, Transfer,
+    Client, CopyEvent, CopyProgress, Error, Event, Limit, Rate, Summary as Done, Timestamp,
+    Transfer,
 };
 use lighthaul_files::digest::DigestKind;
+use lighthaul_files::filter::{FilterOption, Rules};
 use lighthaul_io::host::cancellation::Cancellation;
+use lighthaul_io::host::clock::unix_nanos;
 use lighthaul_session::error::Code;
 
 use super::client::ClientHandle;
@@ -107,12 +110,20 @@ pub struct CopyRequest {
     pub progress: ProgressFunction,
     /// First argument of that function. It must be valid until the copy is closed.
     pub data: *mut c_void,
+    /// Filter rules in their order, as for rsync: `- *.tmp` leaves out, `+ *.h5` includes. The first match decides.
+    pub filters: *const *const c_char,
+    /// Number of filter rules.
+    pub filter_count: usize,
+    /// Longest time without a response, in seconds [default: 20].
+    pub stall_timeout_s: u32,
+    /// Longest time of the copy, in seconds [default: no limit]. The same request resumes it later.
+    pub time_limit_s: u32,
 }
 
 // SAFETY: the structure begins with its size; pointers, numbers and functions may be zero.
 unsafe impl Request for CopyRequest {
     const NAME: &'static str = "lh_copy_request";
-    const FIRST: usize = size_of::<Self>();
+    const FIRST: usize = offset_of!(Self, filters);
 }
 
 impl Object for Transfer {
@@ -307,7 +318,22 @@ fn copy(request: &CopyRequest) -> Result<lighthaul::CopyRequest, Error> {
     copy.options.update = request.update != 0;
     copy.options.delete = request.delete_extra != 0;
     copy.options.verify_disk = request.verify_disk != 0;
+    copy.options.rules = rules(request)?;
+    copy.options.stall = request.stall_timeout_s;
+    if request.time_limit_s > 0 {
+        let limit = Duration::from_secs(request.time_limit_s.into());
+        let nanos = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
+        copy.stop_at = Some(Timestamp(unix_nanos().saturating_add(nanos)));
+    }
     Ok(copy)
+}
+
+/// Returns the filter rules of a request.
+fn rules(request: &CopyRequest) -> Result<Rules, Error> {
+    let filters = memory::list(request.filters, request.filter_count, "filters")?;
+    let rule = |text: &*const c_char| memory::bytes(*text, "a filter").map(FilterOption::Filter);
+    let options: Vec<FilterOption> = filters.iter().map(rule).collect::<Result<_, _>>()?;
+    Rules::parse(&options)
 }
 
 const fn shown(progress: &CopyProgress) -> Progress {

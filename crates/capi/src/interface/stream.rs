@@ -8,12 +8,12 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use lighthaul::{
-    Client, Direction, Error, Frames, MessageOptions, ObjectOptions, Rate, Size, Stream,
+    Client, Direction, Error, Frames, MessageOptions, ObjectOptions, Rate, Received, Size, Stream,
     StreamKind, StreamSummary,
 };
 
 use super::client::ClientHandle;
-use super::code::{LH_END, ResultCode, result};
+use super::code::{LH_END, LH_OK, LH_PENDING, ResultCode, result};
 use crate::call::run;
 use crate::callback;
 use crate::fault::invalid;
@@ -179,6 +179,40 @@ pub extern "C" fn lh_stream_receive(
     }
 }
 
+/// Does the same as `lh_stream_receive()`, but waits for `timeout_ms` milliseconds at most. Returns `LH_PENDING` if no
+/// message has arrived by then.
+#[unsafe(no_mangle)]
+pub extern "C" fn lh_stream_receive_within(
+    stream: StreamHandle,
+    timeout_ms: u32,
+    buffer: *mut c_void,
+    capacity: usize,
+    len: *mut usize,
+) -> ResultCode {
+    let received = run(|| {
+        memory::require(len, "len")?;
+        let open = handles::get::<Open>(stream.id)?;
+        let mut kept = open.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let limit = Duration::from_millis(timeout_ms.into());
+        let next = kept.take().map_or_else(
+            || open.stream.receive_within(limit),
+            |kept| Ok(Received::Message(kept)),
+        )?;
+        let message = match next {
+            Received::Message(message) => message,
+            Received::End => return Ok(LH_END),
+            Received::Pending => return Ok(LH_PENDING),
+        };
+        memory::store(len, message.len());
+        let copied = memory::output(&message, (buffer, capacity), "buffer");
+        if copied.is_err() {
+            *kept = Some(message);
+        }
+        copied.map(|()| LH_OK)
+    });
+    received.unwrap_or_else(|code| i32::from(code as u8))
+}
+
 /// Ends a stream, and waits until all messages have arrived. A stream that receives ends with its source; messages that
 /// were not received are dropped. `report` may be null.
 #[unsafe(no_mangle)]
@@ -215,7 +249,7 @@ pub extern "C" fn lh_stream_close(stream: StreamHandle) -> ResultCode {
     }))
 }
 
-fn wanted(request: &StreamRequest) -> Result<lighthaul::StreamRequest, Error> {
+pub(super) fn wanted(request: &StreamRequest) -> Result<lighthaul::StreamRequest, Error> {
     let (place, direction) = match (request.to.is_null(), request.from.is_null()) {
         (false, true) => (request.to, Direction::To),
         (true, false) => (request.from, Direction::From),
@@ -272,7 +306,7 @@ fn kind(request: &StreamRequest) -> Result<StreamKind, Error> {
     Ok(StreamKind::Messages(options))
 }
 
-fn counted(summary: &StreamSummary) -> Report {
+pub(super) fn counted(summary: &StreamSummary) -> Report {
     let report = &summary.report;
     Report {
         messages: report.messages,

@@ -9,7 +9,16 @@ use std::process::Command;
 use crate::built::{Built, project};
 
 /// Files of the interface, in the order of the header.
-const SOURCES: [&str; 6] = ["code", "failure", "client", "copy", "files", "stream"];
+const SOURCES: [&str; 8] = [
+    "code",
+    "failure",
+    "client",
+    "copy",
+    "files",
+    "stream",
+    "packing",
+    "reservation",
+];
 
 /// Returns the header that the sources generate.
 fn header() -> String {

@@ -5,6 +5,9 @@
 #![expect(clippy::unwrap_used, reason = "a test")]
 
 mod accepted;
+#[expect(dead_code, reason = "programs in C have clients of their own")]
+#[path = "../../../lighthaul/tests/copies/books.rs"]
+mod books;
 mod built;
 mod programs;
 #[path = "../../../lighthaul/examples/daemon/serve.rs"]

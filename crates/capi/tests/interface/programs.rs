@@ -8,6 +8,7 @@ use lighthaul_io::crypto::identity::Identity;
 use lighthaul_testkit::lacks_tool;
 use rustix::fs::{CWD, Mode, mkfifoat};
 
+use crate::books::TestBooks;
 use crate::built::{Built, project};
 use crate::serve::serve;
 
@@ -23,6 +24,11 @@ const STATIC: [&str; 6] = [
 
 /// Runs a program with the arguments: place of a daemon, its key, the key file of the client, and a directory.
 fn run(built: &Built, program: &Path) -> (Output, Vec<String>) {
+    run_with(built, program, &[])
+}
+
+/// Does the same with more arguments.
+fn run_with(built: &Built, program: &Path, more: &[&str]) -> (Output, Vec<String>) {
     let there = built.at("there");
     fs::remove_dir_all(&there).ok();
     fs::create_dir_all(&there).unwrap();
@@ -32,7 +38,7 @@ fn run(built: &Built, program: &Path) -> (Output, Vec<String>) {
     let (port, pin) = serve(&there, &ours).unwrap();
     let mut command = built.command(program);
     command.arg(format!("lh://127.0.0.1:{port}/")).arg(pin);
-    command.arg(key).arg(built.at(""));
+    command.arg(key).arg(built.at("")).args(more);
     // without a configuration of the user
     command
         .env("HOME", built.at(""))
@@ -113,6 +119,55 @@ fn program_in_cpp_has_objects_and_exceptions() {
         "4194304 bytes, 0 failures",
     ];
     assert_eq!(rest, expected);
+}
+
+#[test]
+fn program_in_c_sends_typed_messages_and_filters_copies() {
+    let test = "program_in_c_sends_typed_messages_and_filters_copies";
+    if lacks_tool(test, "cc") {
+        return;
+    }
+    let built = Built::new("typed-c");
+    let typed = built.compile(&program("typed.c"), "typed", &["-llighthaul"]);
+    let (output, lines) = run(&built, &typed);
+    assert!(output.status.success(), "{output:?}");
+    let expected = [
+        "the value of the field frame does not fit into u16",
+        "arm at 1.5: 3 joints, the last is 2.00",
+        "end",
+        "2 entries",
+        "no message yet",
+    ];
+    assert_eq!(lines, expected);
+    let copied = built.at("there/results");
+    assert!(copied.join("kept.h5").exists() && !copied.join("left.tmp").exists());
+}
+
+#[test]
+fn program_in_cpp_sends_typed_messages_and_reserves_capacity() {
+    let test = "program_in_cpp_sends_typed_messages_and_reserves_capacity";
+    if lacks_tool(test, "c++") {
+        return;
+    }
+    let built = Built::new("typed-cpp");
+    let typed = built.compile(&program("typed.cpp"), "typed", &["-llighthaul"]);
+    let books = TestBooks::start("capi-books");
+    let token = books.token_file("ada");
+    let more = [&books.url(), token.to_str().unwrap()];
+    let (output, lines) = run_with(&built, &typed, &more);
+    assert!(output.status.success(), "{output:?}");
+    let expected = [
+        "100 joints, sum 25, offset -3, image abc",
+        "2.5 1",
+        "2 the sender has another schema than this program: its field joints is [f64], and [f32] is expected; use the same \
+         schema on both sides",
+        "promised: 1, 100000000 b/s",
+        "active: 1",
+        "released: 1",
+        "started: 0",
+        "canceled: 1",
+    ];
+    assert_eq!(lines, expected);
 }
 
 #[test]

@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use lighthaul_base::Rate;
 use lighthaul_io::host::cancellation::Cancellation;
+use lighthaul_io::host::clock::Clock;
 use lighthaul_remote::error::Fault as RemoteFault;
 use lighthaul_remote::place::Place;
 use lighthaul_remote::reach::{Reached, agreed, reach};
@@ -49,6 +50,17 @@ pub struct Stream {
     sending: Mutex<bool>,
     /// Small messages are read together, and large ones straight into their place.
     receiving: Mutex<BufReader<UnixStream>>,
+}
+
+/// Result of a wait for a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Received {
+    /// Message.
+    Message(Vec<u8>),
+    /// The stream has ended.
+    End,
+    /// No message has arrived within the time.
+    Pending,
 }
 
 /// Result of a stream.
@@ -232,6 +244,40 @@ impl Stream {
         Ok(self.socket.try_clone().map_err(Fault::Socket)?)
     }
 
+    /// Waits for the next message, for `timeout` at most.
+    pub fn receive_within(&self, timeout: Duration) -> Result<Received, Error> {
+        self.require(Direction::From)?;
+        let mut cutter = locked(&self.receiving);
+        let mut buffer = vec![0; BUFFER];
+        let clock = Clock::start();
+        let start = clock.now();
+        loop {
+            let cut = cutter.cut().map_err(|_| Fault::HugeMessage)?;
+            if let Some(message) = cut {
+                return Ok(Received::Message(message.to_vec()));
+            }
+            let left = timeout.saturating_sub(clock.now().since(start));
+            if left.is_zero() {
+                return Ok(Received::Pending);
+            }
+            self.socket
+                .set_read_timeout(Some(left))
+                .map_err(Fault::Socket)?;
+            let read = (&self.socket).read(&mut buffer);
+            self.socket.set_read_timeout(None).map_err(Fault::Socket)?;
+            match read {
+                Ok(0) => return self.task.wait().map(|_| Received::End),
+                Ok(len) => cutter.push(&buffer[..len]),
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        ErrorKind::Interrupted | ErrorKind::WouldBlock | ErrorKind::TimedOut
+                    ) => {}
+                Err(_) => return Err(self.failure()),
+            }
+        }
+    }
+
     /// Ends the input of a stream that sends, so that the stream ends once all messages have arrived.
     pub fn close(&self) {
         let _turn = locked(&self.sending);
@@ -247,6 +293,11 @@ impl Stream {
     /// Returns true if the stream has ended.
     pub fn is_finished(&self) -> bool {
         self.task.result().is_some()
+    }
+
+    /// Returns the direction of the stream.
+    pub const fn direction(&self) -> Direction {
+        self.request.direction
     }
 
     /// Closes the input, and waits until all messages have arrived. A stream that receives drops messages that were not

@@ -66,12 +66,22 @@ impl TestBooks {
         Self { folder, address }
     }
 
+    /// Returns the URL of the scheduler.
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Returns the file with the token of a user.
+    pub(crate) fn token_file(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
     /// Returns a client with the token in this file: `ada` is a user, and `eve` is unknown.
     pub(crate) fn client(&self, name: &str) -> Client {
         let mut settings = Settings::default();
         settings.scheduler = Some(Scheduler {
-            url: format!("http://{}", self.address),
-            token_file: Some(self.folder.join(name)),
+            url: self.url(),
+            token_file: Some(self.token_file(name)),
             pin: None,
             known_hosts: Some(self.folder.join("known_hosts")),
         });
