@@ -24,9 +24,11 @@ use lighthaul_stargate::{Key, RateChange, Segment};
 
 use super::contract::{DeviceFault, Devices};
 use super::driven::DrivenDevices;
-use super::link_book::{LinkBook, Listener, SharedLink};
+use super::link_book::{LinkBook, Listener};
 use super::segment_circuit::SegmentCircuit;
+use super::shared_link::SharedLink;
 use crate::error::Error;
+use crate::priority::run_first;
 
 /// Devices with a thread for each interface. The threads end when this is dropped, and the devices keep their rates. A
 /// panic waits for no thread.
@@ -283,6 +285,7 @@ impl Content {
 }
 
 fn run(queue: &Queue, mut devices: DrivenDevices, look: Duration) {
+    run_first();
     let Some(first) = queue.changes(Duration::MAX, |content| content.stage == Stage::New) else {
         return;
     };
