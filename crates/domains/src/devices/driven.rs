@@ -938,6 +938,21 @@ mod tests {
     }
 
     #[test]
+    fn repeated_fault_of_a_change_is_logged_once() {
+        let (mut devices, device) = devices();
+        let apply = |devices: &mut DrivenDevices, millis: u64| {
+            device.fail_change(Some(SimFault::Refused), 0);
+            devices.apply_at(&|| at(millis), &[change(1, IN, 10 + millis)])
+        };
+        let lines = logged("a device did not change a circuit", || {
+            for millis in 0..3 {
+                assert_eq!(apply(&mut devices, millis).len(), 1);
+            }
+        });
+        assert_eq!(lines.len(), 1, "{lines:?}");
+    }
+
+    #[test]
     fn decrease_that_fails_delays_no_increase_of_free_capacity() {
         let (mut devices, device) = with_guard(Duration::from_millis(200));
         let (one, two) = (id_of(IN).0, id_of(OUT).0);

@@ -69,6 +69,18 @@ fn capacity_of_an_old_circuit_is_free_after_its_removal_and_a_guard_time() {
 }
 
 #[test]
+fn old_circuit_uses_only_the_links_of_its_ports() {
+    let links = LinkBook::new(&[link("a-b", &[(NEW, 0), (segment(5, 6), 0)])]);
+    let mut first = Interface::new(&links, &[OLD], GUARD);
+    let mut second = Interface::new(&links, &[NEW], GUARD);
+    install(&first, OLD, 80);
+    first.device.fail_removals(1);
+    assert_eq!(first.reset(0, &[]), []);
+    assert_eq!(second.reset(0, &[change(1, NEW, 100)]), []);
+    assert_eq!((first.mbps(OLD), second.mbps(NEW)), (80, 100));
+}
+
+#[test]
 fn old_circuit_that_is_kept_counts_on_each_route_until_it_is_changed() {
     // the reservation has another route than the link
     let (mut first, mut second) = interfaces([1, 0], OLD);
