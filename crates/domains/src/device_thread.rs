@@ -13,6 +13,7 @@ use lighthaul_stargate::{Agent, Key, Segment};
 
 use crate::devices::{DeviceFault, Devices};
 use crate::error::{Error, text_of};
+use crate::priority::run_first;
 use crate::wall_clock::WallClock;
 
 /// Receiver of faults of devices.
@@ -49,6 +50,8 @@ struct Pending {
     orders: Vec<Order>,
     /// Number of changes that wait for a device.
     waiting: usize,
+    /// True if no circuit had a rate, now or later, after the last turn of the thread.
+    is_idle: bool,
     is_stopping: bool,
 }
 
@@ -117,6 +120,15 @@ impl DeviceThread {
     }
 }
 
+impl DeviceThread {
+    /// Returns true if the devices have no circuit to change any more, or if the thread has ended.
+    pub(crate) fn is_idle(&self) -> bool {
+        let pending = self.orders.0.lock();
+        let has_ended = self.thread.as_ref().is_none_or(JoinHandle::is_finished);
+        has_ended || pending.is_idle && pending.orders.is_empty()
+    }
+}
+
 impl Drop for DeviceThread {
     fn drop(&mut self) {
         self.orders.0.lock().is_stopping = true;
@@ -138,11 +150,13 @@ impl Shared {
         let pending = self.lock();
         let waited = self.changed.wait_timeout_while(pending, patience, is_idle);
         let (mut pending, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        pending.is_idle = false;
         (!pending.is_stopping).then(|| std::mem::take(&mut pending.orders))
     }
 }
 
 fn run(shared: &Shared, mut devices: Box<dyn Devices>, report: &Report, mut clock: WallClock) {
+    run_first();
     let mut agent = Agent::default();
     let mut is_first = true;
     let mut patience = Duration::ZERO;
@@ -173,8 +187,11 @@ fn run(shared: &Shared, mut devices: Box<dyn Devices>, report: &Report, mut cloc
             repeat_at = elapsed + LOOK;
         }
         is_first = false;
-        shared.lock().waiting = devices.waiting();
-        let until_call = devices.next_call();
+        let (waiting, until_call) = (devices.waiting(), devices.next_call());
+        let mut pending = shared.lock();
+        pending.waiting = waiting;
+        pending.is_idle = agent.is_empty() && waiting == 0 && until_call.is_none();
+        drop(pending);
         next_call = until_call.map_or(Instant::NEVER, |wait| {
             Instant::ZERO + clock.elapsed().saturating_add(wait)
         });
@@ -200,6 +217,7 @@ mod tests {
     use lighthaul_stargate::{CorrelationId, DomainId, PortId, RateChange};
 
     use super::*;
+    use crate::priority::tests::{lacks_priority, runs_first};
     use crate::wall_clock::wall_now;
 
     /// Devices that only pass on the number of changes of each call.
@@ -288,6 +306,52 @@ mod tests {
         let took = since.now().since(Instant::ZERO);
         assert!(took < lighthaul_testkit::allowance(60), "{took:?}");
         drop(thread);
+    }
+
+    /// Devices that report if the calling thread runs before ordinary threads.
+    #[derive(Debug)]
+    struct Preferred(Sender<bool>);
+
+    impl Devices for Preferred {
+        fn reset(&mut self, _: Instant, _: &[RateChange]) -> Vec<DeviceFault> {
+            self.0.send(runs_first()).ok();
+            Vec::new()
+        }
+
+        fn apply(&mut self, _: Instant, _: &[RateChange]) -> Vec<DeviceFault> {
+            Vec::new()
+        }
+    }
+
+    #[test]
+    fn thread_of_the_devices_runs_before_ordinary_threads() {
+        if lacks_priority("thread_of_the_devices_runs_before_ordinary_threads") {
+            return;
+        }
+        let (sender, calls) = channel();
+        let (devices, clock) = (Box::new(Preferred(sender)), WallClock::start(LOOK));
+        let report = Box::new(|_: DeviceReport| ());
+        let orders = DeviceOrders::default();
+        let _thread = DeviceThread::start(orders, devices, report, clock).unwrap();
+        assert_eq!(calls.recv_timeout(LOOK * 30), Ok(true));
+    }
+
+    #[test]
+    fn devices_are_idle_once_all_vectors_have_ended() {
+        let orders = DeviceOrders::default();
+        let (sender, calls) = channel();
+        let devices = Box::new(Counting(sender));
+        let clock = WallClock::start(LOOK);
+        let report = Box::new(|_: DeviceReport| ());
+        orders.program(circuit(), (SEGMENT, 0), vector());
+        let thread = DeviceThread::start(orders.clone(), devices, report, clock).unwrap();
+        assert_eq!(calls.recv_timeout(LOOK * 30), Ok(1));
+        assert!(!thread.is_idle());
+        orders.unprogram(circuit());
+        while !thread.is_idle() {
+            let changes = calls.recv_timeout(LOOK * 30);
+            assert!(changes.is_ok(), "{changes:?}");
+        }
     }
 
     /// Devices of which one never returns.

@@ -13,13 +13,15 @@
 //!   over time
 //! - [`service`]: the thread of the machine, its callers and its status
 //! - [`control`]: the socket for programs of this host
-//! - [`error`]: faults, in one sentence each; `wall_clock`: the time that all domains share; `random`: seeds and IDs
+//! - [`error`]: faults, in one sentence each; `wall_clock`: the time that all domains share; `priority`: of the threads
+//!   that change devices; `random`: seeds and IDs
 
 pub mod config;
 pub mod control;
 mod device_thread;
 pub mod devices;
 pub mod error;
+mod priority;
 mod random;
 pub mod service;
 pub mod store;

@@ -12,7 +12,7 @@ use lighthaul_io::host::interrupt;
 use lighthaul_io::host::wait::pause;
 use lighthaul_session::error::Error;
 use sd_notify::NotifyState;
-use tracing::info;
+use tracing::{error, info};
 
 use crate::error::Fault;
 
@@ -53,11 +53,39 @@ pub fn run(settings: &Settings) -> Result<(), Error> {
     while !interrupt::is_requested() && !service.has_ended() {
         pause(LOOK);
     }
-    sd_notify::notify(&[NotifyState::Stopping]).ok();
     drop(control);
+    finish_paths(&service);
+    sd_notify::notify(&[NotifyState::Stopping]).ok();
     service.stop().map_err(Fault::Domain)?;
     info!("stopped; the devices keep their rates");
     Ok(())
+}
+
+/// Lets the devices follow the paths that they have after a fault, while the next start would fail, too: the disk is
+/// full, for example. Devices without timers would keep their rates.
+fn finish_paths(service: &Service) {
+    let mut is_told = false;
+    while !interrupt::is_requested() && !service.has_idle_devices() {
+        match service.check_store() {
+            Ok(()) => return,
+            Err(why) if !is_told => {
+                error!(
+                    "{why}; until then, no path can be requested, and the devices complete the paths that they have"
+                );
+                let status = "the store fails: devices complete their paths";
+                sd_notify::notify(&[NotifyState::Status(status)]).ok();
+                is_told = true;
+            }
+            Err(_) => {}
+        }
+        // a start is possible soon after the fault has been removed
+        for _ in 0..20 {
+            if interrupt::is_requested() || service.has_idle_devices() {
+                return;
+            }
+            pause(LOOK);
+        }
+    }
 }
 
 /// Returns the key of a domain, which is generated if missing.

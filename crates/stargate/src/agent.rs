@@ -135,6 +135,11 @@ impl Agent {
         changes.into_iter().map(|(_, change)| change).collect()
     }
 
+    /// Returns true if no circuit has a rate, now or later.
+    pub fn is_empty(&self) -> bool {
+        self.circuits.is_empty()
+    }
+
     /// Returns the time of the next change: now for a circuit that was removed.
     pub fn poll_timeout(&self, now: Instant) -> Option<Instant> {
         self.due.first().map(|(due, _)| now.max(*due))

@@ -278,118 +278,104 @@ fn longest_vector_fits_into_a_message_and_longer_vectors_are_refused() {
 
 /// Returns the octets that `docs/src/wire.md` describes: version, type and time, then these fields.
 fn documented(kind: u8, fields: &[&[u8]]) -> Vec<u8> {
-    let sent = 5_u64.to_be_bytes();
     let mut octets = vec![3, kind];
-    octets.extend(sent);
+    octets.extend(5_u64.to_be_bytes());
     octets.extend(fields.concat());
     octets
 }
 
+fn assert_octets(body: Body, kind: u8, fields: &[&[u8]]) {
+    let sent = Instant::from_nanos(5);
+    let octets = Message { sent, body }.encode();
+    assert_eq!(octets, documented(kind, fields), "type {kind}");
+}
+
+/// Returns a route with its octets.
+fn one_hop() -> (Vec<Hop>, [u8; 13]) {
+    let segment = Segment {
+        ingress: PortId(11),
+        egress: PortId(12),
+    };
+    let domain = DomainId(10);
+    let octets = [1, 0, 0, 0, 10, 0, 0, 0, 11, 0, 0, 0, 12];
+    (vec![Hop { domain, segment }], octets)
+}
+
+/// Returns a trace with its octets.
+fn one_domain() -> (Vec<DomainId>, [u8; 5]) {
+    (vec![DomainId(13)], [1, 0, 0, 0, 13])
+}
+
+/// Returns two steps with their octets. The second one begins 300 ns after the end of the first one; 300 has two octets
+/// as varint.
+fn two_steps() -> (Vec<Step>, [u8; 12]) {
+    let steps = [(1000, 1100), (1400, 1401)].map(|(from, till)| Step {
+        from: Instant::from_nanos(from),
+        till: Instant::from_nanos(till),
+        rate: Rate::from_bps(1000).expect("a rate"),
+    });
+    let octets = [0, 2, 0xE8, 7, 100, 0xE8, 7, 0xAC, 2, 1, 0xE8, 7];
+    (steps.to_vec(), octets)
+}
+
 #[test]
-fn octets_follow_the_documented_layout() {
+fn octets_of_queries_follow_the_documented_layout() {
+    let query = QueryId {
+        source: DomainId(8),
+        number: 9,
+    };
+    let in_query = [0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 9];
+    let ((hops, in_hops), (trace, in_trace)) = (one_hop(), one_domain());
+    let asked = Body::Query {
+        query,
+        hops,
+        trace,
+        from: Instant::from_nanos(14),
+        till: Instant::from_nanos(15),
+        is_protected: true,
+    };
+    let window = [14_u64, 15].map(u64::to_be_bytes).concat();
+    assert_octets(asked, 1, &[&in_query, &in_hops, &in_trace, &window, &[1]]);
+    let (steps, in_steps) = two_steps();
+    let losses = Losses {
+        guard: Duration::from_nanos(300),
+        packet_bytes: 16,
+    };
+    let offer = Offer::new(steps[0].rate, steps).and_then(|one| one.with_losses(losses));
+    let offer = offer.expect("a valid offer");
+    let unit = 1000_u64.to_be_bytes();
+    let fields: [&[u8]; 5] = [&in_query, &unit, &[0xAC, 2], &[0, 16], &in_steps];
+    assert_octets(Body::Offer { query, offer }, 2, &fields);
+    let refusal = Refusal::ClockOffset(-2);
+    let behind = (-2_i64).to_be_bytes();
+    let refused = Body::NoOffer { query, refusal };
+    assert_octets(refused, 3, &[&in_query, &[4], &behind]);
+}
+
+#[test]
+fn octets_of_reservations_follow_the_documented_layout() {
     let key = Key {
         source: DomainId(0x0102_0304),
         id: CorrelationId(0x0506),
         attempt: 7,
         leg: 255,
     };
-    let mut in_key = vec![1, 2, 3, 4];
-    in_key.extend(0x0506_u128.to_be_bytes());
-    in_key.extend([7, 255]);
-    let query = QueryId {
-        source: DomainId(8),
-        number: 9,
-    };
-    let in_query = [0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 9];
-    let segment = Segment {
-        ingress: PortId(11),
-        egress: PortId(12),
-    };
-    let hops = vec![Hop {
-        domain: DomainId(10),
-        segment,
-    }];
-    let in_hops = [1, 0, 0, 0, 10, 0, 0, 0, 11, 0, 0, 0, 12];
-    let (trace, in_trace) = (vec![DomainId(13)], [1, 0, 0, 0, 13]);
-    // the second step begins 300 ns after the end of the first one; 300 has two octets as varint
-    let steps = [(1000, 1100), (1400, 1401)].map(|(from, till)| Step {
-        from: Instant::from_nanos(from),
-        till: Instant::from_nanos(till),
-        rate: Rate::from_bps(1000).unwrap_or(Rate::UNLIMITED),
-    });
-    let in_steps = [0, 2, 0xE8, 7, 100, 0xE8, 7, 0xAC, 2, 1, 0xE8, 7];
-    let eight = |value: u64| value.to_be_bytes();
-    let (from, till) = (Instant::from_nanos(14), Instant::from_nanos(15));
-    let losses = Losses {
-        guard: Duration::from_nanos(300),
-        packet_bytes: 16,
-    };
-    let offer = Offer::new(Rate::UNLIMITED, Vec::new());
-    let unit = Rate::from_bps(1000).unwrap_or(Rate::UNLIMITED);
-    let offer = Offer::new(unit, steps.to_vec()).or(offer);
-    let offer = offer
-        .and_then(|one| one.with_losses(losses))
-        .expect("a valid offer");
-    let vector = Trc::new(steps.to_vec()).expect("a valid vector");
-    let refusal = Refusal::ClockOffset(-2);
-    let in_refusal = [[4].as_slice(), &(-2_i64).to_be_bytes()].concat();
-    let asked = Body::Query {
-        query,
-        hops: hops.clone(),
-        trace: trace.clone(),
-        from,
-        till,
-        is_protected: true,
-    };
+    let id = 0x0506_u128.to_be_bytes();
+    let in_key = [&[1, 2, 3, 4][..], &id, &[7, 255]].concat();
+    let ((hops, in_hops), (trace, in_trace)) = (one_hop(), one_domain());
+    let (steps, in_steps) = two_steps();
     let held = Body::Hold {
         key,
         hops,
         trace,
-        vector,
-        hold_till: from,
-        decide_till: till,
+        vector: Trc::new(steps).expect("a valid vector"),
+        hold_till: Instant::from_nanos(14),
+        decide_till: Instant::from_nanos(15),
     };
-    let fourteen = eight(14);
-    let fifteen = eight(15);
-    let cases: [(Body, u8, &[&[u8]]); 8] = [
-        (
-            asked,
-            1,
-            &[&in_query, &in_hops, &in_trace, &fourteen, &fifteen, &[1]],
-        ),
-        (
-            Body::Offer { query, offer },
-            2,
-            &[&in_query, &eight(1000), &[0xAC, 2], &[0, 16], &in_steps],
-        ),
-        (
-            Body::NoOffer { query, refusal },
-            3,
-            &[&in_query, &in_refusal],
-        ),
-        (
-            held,
-            4,
-            &[&in_key, &in_hops, &in_trace, &in_steps, &fourteen, &fifteen],
-        ),
-        (Body::Held { key }, 5, &[&in_key]),
-        (Body::Refused { key, refusal }, 6, &[&in_key, &in_refusal]),
-        (Body::RangeDone { key, range: 258 }, 14, &[&in_key, &[1, 2]]),
-        (
-            Body::Notify {
-                key,
-                refusal: Refusal::Aborted,
-            },
-            15,
-            &[&in_key, &[25], &eight(0)],
-        ),
-    ];
-    for (body, kind, fields) in cases {
-        let sent = Instant::from_nanos(5);
-        let octets = Message { sent, body }.encode();
-        assert_eq!(octets, documented(kind, fields), "type {kind}");
-    }
-    for (number, body) in [
+    let times = [14_u64, 15].map(u64::to_be_bytes).concat();
+    assert_octets(held, 4, &[&in_key, &in_hops, &in_trace, &in_steps, &times]);
+    for (kind, body) in [
+        (5, Body::Held { key }),
         (7, Body::Commit { key }),
         (8, Body::Committed { key }),
         (9, Body::Abort { key }),
@@ -397,12 +383,18 @@ fn octets_follow_the_documented_layout() {
         (12, Body::Released { key }),
         (13, Body::Ask { key }),
     ] {
-        let sent = Instant::from_nanos(5);
-        assert_eq!(
-            Message { sent, body }.encode(),
-            documented(number, &[&in_key])
-        );
+        assert_octets(body, kind, &[&in_key]);
     }
+    let refusal = Refusal::Loop(DomainId(258));
+    let detail = 258_u64.to_be_bytes();
+    for (kind, body) in [
+        (6, Body::Refused { key, refusal }),
+        (10, Body::Aborted { key, refusal }),
+        (15, Body::Notify { key, refusal }),
+    ] {
+        assert_octets(body, kind, &[&in_key, &[3], &detail]);
+    }
+    assert_octets(Body::RangeDone { key, range: 258 }, 14, &[&in_key, &[1, 2]]);
 }
 
 #[test]
@@ -413,7 +405,7 @@ fn refusals_have_the_documented_numbers() {
         attempt: 0,
         leg: 0,
     };
-    let head = documented(6, &[&1_u32.to_be_bytes(), &1_u128.to_be_bytes(), &[0, 0]]);
+    let in_key = [&1_u32.to_be_bytes()[..], &1_u128.to_be_bytes(), &[0, 0]].concat();
     for (number, refusal) in [
         (1, Refusal::UnknownPort(PortId(0))),
         (2, Refusal::UnknownNeighbor(DomainId(0))),
@@ -438,8 +430,7 @@ fn refusals_have_the_documented_numbers() {
         (24, Refusal::MissesDeadline),
         (25, Refusal::Aborted),
     ] {
-        let (sent, body) = (Instant::from_nanos(5), Body::Refused { key, refusal });
-        let expected = [&head[..], &[number, 0, 0, 0, 0, 0, 0, 0, 0]].concat();
-        assert_eq!(Message { sent, body }.encode(), expected, "{refusal:?}");
+        let body = Body::Refused { key, refusal };
+        assert_octets(body, 6, &[&in_key, &[number], &[0; 8]]);
     }
 }

@@ -177,6 +177,19 @@ fn service_notifies_readiness_when_requests_are_answered_and_stops_in_order() {
     assert!(!scratch.at("1.sock").exists());
 }
 
+/// Returns the configuration of a domain with one device, which has this driver.
+fn one_domain(program: &Path) -> String {
+    format!(
+        "domain = 1\nname = \"d1\"\nlisten = \"127.0.0.1:0\"\nkey = \"1.key\"\nstore = \"1.db\"\n\
+         [timing]\nquery = \"100ms\"\nhold = \"100ms\"\ndecide = \"100ms\"\nretry = \"100ms\"\n\
+         [[port]]\nnumber = 101\nnode = \"core\"\ncapacity = \"1Gb/s\"\n\
+         [[port]]\nnumber = 102\nnode = \"core\"\ncapacity = \"1Gb/s\"\n\
+         [[device]]\ninterface = \"sw1\"\nprogram = \"{}\"\nlimit = \"10m\"\n\
+         [[circuit]]\ningress = 101\negress = 102\ninterface = \"sw1\"\nflow = \"all\"\n",
+        program.display()
+    )
+}
+
 #[test]
 fn service_ends_although_a_driver_never_answers() {
     let scratch = Scratch::new("domain-hung");
@@ -186,16 +199,7 @@ fn service_ends_although_a_driver_never_answers() {
     fs::write(&program, script).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
     let config = scratch.at("1.toml");
-    let text = format!(
-        "domain = 1\nname = \"d1\"\nlisten = \"127.0.0.1:0\"\nkey = \"1.key\"\nstore = \"1.db\"\n\
-         [timing]\nquery = \"100ms\"\nhold = \"100ms\"\ndecide = \"100ms\"\nretry = \"100ms\"\n\
-         [[port]]\nnumber = 101\nnode = \"core\"\ncapacity = \"1Gb/s\"\n\
-         [[port]]\nnumber = 102\nnode = \"core\"\ncapacity = \"1Gb/s\"\n\
-         [[device]]\ninterface = \"sw1\"\nprogram = \"{}\"\nlimit = \"10m\"\n\
-         [[circuit]]\ningress = 101\negress = 102\ninterface = \"sw1\"\nflow = \"all\"\n",
-        program.display()
-    );
-    fs::write(&config, text).unwrap();
+    fs::write(&config, one_domain(&program)).unwrap();
     let mut serve = Command::new(LIGHTHAUL);
     serve.args(["domains", "serve", "--config"]).arg(&config);
     serve.arg("--socket").arg(scratch.at("1.sock"));
@@ -212,6 +216,57 @@ fn service_ends_although_a_driver_never_answers() {
     let process = format!("/proc/{}", driver.trim());
     becomes_true("the driver is killed", || !Path::new(&process).exists());
 }
+
+#[test]
+fn service_whose_store_fails_completes_its_paths_before_it_ends() {
+    let scratch = Scratch::new("domain-store");
+    let (program, log) = (scratch.at("driver"), scratch.at("log"));
+    let script = format!("#!/bin/sh\nlog={}\n{LOGGING}", log.display());
+    fs::write(&program, script).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let config = scratch.at("1.toml");
+    fs::write(&config, one_domain(&program)).unwrap();
+    let mut serve = Command::new(LIGHTHAUL);
+    serve.args(["domains", "serve", "--config"]).arg(&config);
+    serve.arg("--socket").arg(scratch.at("1.sock"));
+    let mut service = Running::start(serve);
+    service.says("answering");
+    let ask = |time: &str| {
+        let mut path = Command::new(LIGHTHAUL);
+        path.args(["path", "1:101", "1:102", "--rate", "10Mb/s", "--hold", time]);
+        path.arg("--socket").arg(scratch.at("1.sock"));
+        run(path)
+    };
+    ask("12s").assert_succeeded();
+    let rates = || fs::read_to_string(&log).unwrap_or_default();
+    becomes_true("the device has the rate", || rates() == "10000000\n");
+    // neither this service nor the next one can write there
+    let store = scratch.at("1.db");
+    fs::remove_file(&store).unwrap();
+    fs::create_dir(&store).unwrap();
+    assert_ne!(ask("12s").code, Some(0));
+    service.says("the devices complete the paths that they have");
+    let ended = service.finish();
+    assert_ne!(ended.code, Some(0), "{ended:?}");
+    assert_eq!(rates(), "10000000\n0\n");
+}
+
+/// Driver that writes each rate to the file `$log`.
+const LOGGING: &str = r#"
+while read -r line; do
+    seq=${line#*\"seq\":}
+    seq=${seq%%[,\}]*}
+    case $line in
+    *'"hello"'*)
+        echo '{"seq":'"$seq"',"version":1,"capabilities":{"rate_min_bps":1000000,"rate_max_bps":1000000000,"granularity_bps":1000000,"reconfiguration_ns":1000,"settling_ns":0,"circuits_max":9,"counted":{"layer":"ip","overhead_bytes":0}}}' ;;
+    *'"inspect"'*) echo '{"seq":'"$seq"',"circuits":[]}' ;;
+    *'"remove"'*) echo 0 >>"$log" && echo '{"seq":'"$seq"',"results":[null]}' ;;
+    *)
+        rate=${line#*\"rate_bps\":}
+        echo "${rate%%[,\}]*}" >>"$log" && echo '{"seq":'"$seq"',"results":[null]}' ;;
+    esac
+done
+"#;
 
 /// Driver that answers until it has to change a rate. Then it writes its number to the file `$hung`.
 const HUNG: &str = r#"

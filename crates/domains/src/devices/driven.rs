@@ -31,8 +31,9 @@ use tracing::warn;
 use super::cleaning::{Cleaning, OldCircuits, clean_one};
 use super::contract::{DeviceFault, Devices};
 use super::guard_times::GuardTimes;
-use super::link_book::{LinkBook, RouteRates, sum_of};
+use super::link_book::LinkBook;
 use super::segment_circuit::SegmentCircuit;
+use super::shared_link::{RouteRates, sum_of};
 use super::wanted::{Wanted, last_ends};
 
 /// Devices behind drivers, one for each interface.
@@ -596,7 +597,7 @@ pub(super) type Time<'a> = &'a dyn Fn() -> Instant;
 mod tests {
     use super::*;
     use crate::devices::SharedLink;
-    use crate::devices::example::{change, segment};
+    use crate::devices::example::{change, logged, segment};
     use crate::devices::segment_circuit::id_of;
     use lighthaul_circuit::driver::{Capabilities, CountedBytes, InstalledCircuit};
     use lighthaul_circuit::sim_device::{FaultModel, SimDevice, SimFault};
@@ -922,30 +923,33 @@ mod tests {
         let links = LinkBook::new(&[link]);
         assert!(links.take(at(0), IN, &[(0, 100_000_000)].into()));
         let mut devices = devices.with_links(links, Clock::start());
-        let folder = std::env::temp_dir().join(format!("lighthaul-wait-{}", std::process::id()));
-        let file = Arc::new(std::fs::File::create(&folder).unwrap());
-        let logs = tracing_subscriber::fmt().with_writer(file).finish();
-        let logged = || {
-            let log = std::fs::read_to_string(&folder).unwrap();
-            let lines = log
-                .lines()
-                .filter(|line| line.contains("an increase waits"));
-            lines.map(str::to_owned).collect::<Vec<_>>()
-        };
-        tracing::subscriber::with_default(logs, || {
-            // another thread without a subscriber may have turned the message off
-            tracing::callsite::rebuild_interest_cache();
+        let lines = logged("an increase waits", || {
             assert_eq!(devices.apply_at(&|| at(10), &[change(1, OUT, 50)]), []);
             devices.apply_at(&|| at(5009), &[]);
-            assert_eq!(logged().len(), 0);
+        });
+        assert_eq!(lines.len(), 0, "{lines:?}");
+        let lines = logged("an increase waits", || {
             for millis in [5010, 6000, 60_000] {
                 devices.apply_at(&|| at(millis), &[]);
             }
         });
-        let lines = logged();
         assert_eq!(lines.len(), 1, "{lines:?}");
         assert!(lines[0].contains("link=\"a-b\""), "{lines:?}");
-        std::fs::remove_file(&folder).unwrap();
+    }
+
+    #[test]
+    fn repeated_fault_of_a_change_is_logged_once() {
+        let (mut devices, device) = devices();
+        let apply = |devices: &mut DrivenDevices, millis: u64| {
+            device.fail_change(Some(SimFault::Refused), 0);
+            devices.apply_at(&|| at(millis), &[change(1, IN, 10 + millis)])
+        };
+        let lines = logged("a device did not change a circuit", || {
+            for millis in 0..3 {
+                assert_eq!(apply(&mut devices, millis).len(), 1);
+            }
+        });
+        assert_eq!(lines.len(), 1, "{lines:?}");
     }
 
     #[test]

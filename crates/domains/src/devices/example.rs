@@ -1,6 +1,8 @@
 //! Reservations, changes and interfaces for the tests of devices.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate};
@@ -108,3 +110,22 @@ impl Interface {
 }
 
 const MBPS: u64 = 1_000_000;
+
+/// Returns the lines with these words that an action logs.
+pub(super) fn logged(words: &str, action: impl FnOnce()) -> Vec<String> {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let nth = COUNT.fetch_add(1, Ordering::Relaxed);
+    let name = format!("lighthaul-log-{}-{nth}", std::process::id());
+    let path = std::env::temp_dir().join(name);
+    let file = Arc::new(std::fs::File::create(&path).unwrap());
+    let logs = tracing_subscriber::fmt().with_writer(file).finish();
+    tracing::subscriber::with_default(logs, || {
+        // another thread without a subscriber may have turned the message off
+        tracing::callsite::rebuild_interest_cache();
+        action();
+    });
+    let log = std::fs::read_to_string(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    let lines = log.lines().filter(|line| line.contains(words));
+    lines.map(str::to_owned).collect()
+}

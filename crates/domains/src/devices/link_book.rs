@@ -10,7 +10,7 @@
 //! wakes the threads of all interfaces.
 //!
 //! At the start, devices may have circuits of an earlier service. Until an interface has been read, its highest rate
-//! counts on the links of its circuits, and then the rates of the circuits that could not be removed.
+//! counts on the links of its circuits. Then the circuits that could not be removed count.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -24,25 +24,7 @@ use super::cleaning::OldCircuits;
 use super::guard_times::GuardTimes;
 use super::old_use::{OldPlace, OldUse};
 use super::segment_circuit::segment_of;
-
-/// Link that several circuits share.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SharedLink {
-    /// Name.
-    pub name: String,
-    /// Capacity.
-    pub capacity: Rate,
-    /// Pairs of ports, and numbers of the routes between them that cross it.
-    pub routes: BTreeSet<(Segment, u8)>,
-}
-
-/// Rates of a circuit in b/s, by the routes of its reservations.
-pub(super) type RouteRates = BTreeMap<u8, u64>;
-
-/// Returns the rate of a circuit, the sum of those of its routes.
-pub(super) fn sum_of(rates: &RouteRates) -> u64 {
-    rates.values().fold(0, |sum, bps| bps.saturating_add(sum))
-}
+use super::shared_link::{RouteRates, SharedLink};
 
 /// Use of the shared links. Clones share it.
 #[derive(Clone, Debug, Default)]
@@ -232,7 +214,7 @@ impl LinkBook {
         }
     }
 
-    /// Tells the listeners that capacity of a link may be free.
+    /// Sends all listeners the message that capacity of a link may be free.
     fn wake(&self) {
         let listeners = self.0.listeners.lock();
         let listeners = listeners.unwrap_or_else(PoisonError::into_inner);
@@ -247,21 +229,6 @@ impl LinkBook {
         let here = links.filter(|link| link.routes.iter().any(|(one, _)| *one == segment));
         here.filter_map(|link| content.guards.next_end(&link.name))
             .min()
-    }
-}
-
-impl SharedLink {
-    /// Returns true if a route between the ports of a circuit crosses the link.
-    pub(super) fn carries(&self, segment: Segment) -> bool {
-        let mut routes = self.routes.range((segment, 0)..=(segment, u8::MAX));
-        routes.next().is_some()
-    }
-
-    /// Returns the part of the rates of a circuit that crosses the link.
-    fn rate(&self, segment: Segment, rates: &RouteRates) -> u64 {
-        let crossing = rates.iter();
-        let crossing = crossing.filter(|(route, _)| self.routes.contains(&(segment, **route)));
-        crossing.fold(0, |sum, (_, bps)| bps.saturating_add(sum))
     }
 }
 

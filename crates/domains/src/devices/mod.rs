@@ -2,8 +2,10 @@
 //!
 //! - [`contract`]: the interface; [`parallel`]: a thread for each interface
 //! - `driven`: devices behind the drivers of `lighthaul-circuit`; `cleaning`: circuits from before the start;
-//!   `guard_times`: capacity that may still be in use after a decrease; `link_book`: capacity of links that several
-//!   circuits share; `old_use`: use of these links by circuits from before the start; `segment_circuit`: circuits of pairs of ports; `wanted`: rates of reservations
+//!   `guard_times`: capacity that may still be in use after a decrease; `segment_circuit`: circuits of pairs of ports;
+//!   `wanted`: rates of reservations
+//! - `shared_link`: links that several circuits share; `link_book`: their capacity; `old_use`: their use by circuits from
+//!   before the start
 //! - [`recording`]: devices that only record their calls, for tests
 
 mod cleaning;
@@ -15,13 +17,14 @@ mod old_use;
 pub mod parallel;
 pub mod recording;
 mod segment_circuit;
+mod shared_link;
 mod wanted;
 
 pub use contract::{DeviceFault, Devices};
-pub use link_book::SharedLink;
 pub use parallel::ParallelDevices;
 pub use recording::{Recorded, RecordingDevices};
 pub use segment_circuit::SegmentCircuit;
+pub use shared_link::SharedLink;
 
 #[cfg(test)]
 pub(crate) mod example;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use lighthaul_base::Rate;
 use lighthaul_stargate::Segment;
 
-use super::link_book::SharedLink;
+use super::shared_link::SharedLink;
 
 /// Circuits from before the start, by their interfaces.
 #[derive(Debug, Default)]

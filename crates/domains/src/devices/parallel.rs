@@ -24,9 +24,11 @@ use lighthaul_stargate::{Key, RateChange, Segment};
 
 use super::contract::{DeviceFault, Devices};
 use super::driven::DrivenDevices;
-use super::link_book::{LinkBook, Listener, SharedLink};
+use super::link_book::{LinkBook, Listener};
 use super::segment_circuit::SegmentCircuit;
+use super::shared_link::SharedLink;
 use crate::error::Error;
+use crate::priority::run_first;
 
 /// Devices with a thread for each interface. The threads end when this is dropped, and the devices keep their rates. A
 /// panic waits for no thread.
@@ -283,6 +285,7 @@ impl Content {
 }
 
 fn run(queue: &Queue, mut devices: DrivenDevices, look: Duration) {
+    run_first();
     let Some(first) = queue.changes(Duration::MAX, |content| content.stage == Stage::New) else {
         return;
     };
@@ -317,11 +320,13 @@ mod tests {
     use lighthaul_circuit::circuit::CircuitId;
     use lighthaul_circuit::driver::{Change, CountedBytes, InstalledCircuit};
     use lighthaul_circuit::error::Result;
+    use lighthaul_circuit::sim_device::{FaultModel, SimDevice};
     use lighthaul_io::host::panics;
     use lighthaul_testkit::allowance;
 
     use super::*;
     use crate::devices::example;
+    use crate::devices::segment_circuit::id_of;
 
     /// Device that reports each change, and that waits for a permission before it returns.
     #[derive(Debug)]
@@ -330,18 +335,22 @@ mod tests {
         may_end: Receiver<()>,
     }
 
+    impl Slow {
+        const CAPABILITIES: Capabilities = Capabilities {
+            rate_min: Rate::from_mbps(1),
+            rate_max: Rate::from_mbps(1000),
+            granularity: Rate::from_mbps(1),
+            reconfiguration: Duration::ZERO,
+            settling: Duration::ZERO,
+            entries_max: 8,
+            counted: CountedBytes::IP,
+            timer_max: None,
+        };
+    }
+
     impl Driver for Slow {
         fn capabilities(&self) -> Capabilities {
-            Capabilities {
-                rate_min: Rate::from_mbps(1),
-                rate_max: Rate::from_mbps(1000),
-                granularity: Rate::from_mbps(1),
-                reconfiguration: Duration::ZERO,
-                settling: Duration::ZERO,
-                entries_max: 8,
-                counted: CountedBytes::IP,
-                timer_max: None,
-            }
+            Self::CAPABILITIES
         }
 
         fn apply(&mut self, changes: &[Change<'_>]) -> Vec<Result<()>> {
@@ -448,6 +457,49 @@ mod tests {
         ends[0].1.send(()).unwrap();
         assert_eq!(begun(1), mbps(80));
         ends[1].1.send(()).unwrap();
+    }
+
+    #[test]
+    fn increase_is_made_at_the_end_of_a_guard_time() {
+        let capabilities = Capabilities {
+            reconfiguration: Duration::from_millis(50),
+            ..Slow::CAPABILITIES
+        };
+        let calm = FaultModel {
+            latency_max: Duration::ZERO,
+            fail_ppb: 0,
+        };
+        let device = SimDevice::new(capabilities, calm, 1);
+        let driver: Box<dyn Driver> = Box::new(device.clone());
+        let circuit = |egress: u32| SegmentCircuit {
+            interface: "eth1".to_owned(),
+            flow: format!("udp {egress}").parse().unwrap(),
+        };
+        let circuits = [2, 3].map(|egress| (segment(egress), circuit(egress)));
+        let drivers = [("eth1".to_owned(), driver)].into();
+        // nothing else wakes the thread
+        let look = Duration::from_hours(1);
+        let devices = ParallelDevices::start_looking(look, drivers, &circuits.into(), &[]);
+        let mut devices = devices.unwrap();
+        let at = Instant::ZERO;
+        assert_eq!(devices.reset(at, &[change(1, 2, 800)]), []);
+        let becomes = |egress: u32, mbps: u64| {
+            let clock = Clock::start();
+            let rate = || {
+                let circuits = device.circuits();
+                circuits
+                    .get(&id_of(segment(egress)))
+                    .and_then(|one| one.rate)
+            };
+            while rate() != Rate::from_bps(mbps * 1_000_000) {
+                let now = clock.now().since(Instant::ZERO);
+                assert!(now < allowance(30), "{:?}", rate());
+                thread::yield_now();
+            }
+        };
+        becomes(2, 800);
+        devices.apply(at, &[change(1, 2, 100), change(2, 3, 800)]);
+        becomes(3, 800);
     }
 
     #[test]

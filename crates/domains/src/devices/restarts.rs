@@ -1,6 +1,7 @@
 //! Capacity of circuits from before the start, and of failed decreases: no other circuit gets it before it is free.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate};
@@ -9,7 +10,7 @@ use lighthaul_circuit::sim_device::{FaultModel, SimFault};
 use lighthaul_stargate::Segment;
 
 use super::cleaning::OldCircuits;
-use super::example::{Interface, change, link, segment};
+use super::example::{Interface, change, link, logged, segment};
 use super::link_book::LinkBook;
 use super::segment_circuit::id_of;
 
@@ -68,6 +69,18 @@ fn capacity_of_an_old_circuit_is_free_after_its_removal_and_a_guard_time() {
 }
 
 #[test]
+fn old_circuit_uses_only_the_links_of_its_ports() {
+    let links = LinkBook::new(&[link("a-b", &[(NEW, 0), (segment(5, 6), 0)])]);
+    let mut first = Interface::new(&links, &[OLD], GUARD);
+    let mut second = Interface::new(&links, &[NEW], GUARD);
+    install(&first, OLD, 80);
+    first.device.fail_removals(1);
+    assert_eq!(first.reset(0, &[]), []);
+    assert_eq!(second.reset(0, &[change(1, NEW, 100)]), []);
+    assert_eq!((first.mbps(OLD), second.mbps(NEW)), (80, 100));
+}
+
+#[test]
 fn old_circuit_that_is_kept_counts_on_each_route_until_it_is_changed() {
     // the reservation has another route than the link
     let (mut first, mut second) = interfaces([1, 0], OLD);
@@ -118,6 +131,48 @@ fn circuits_of_an_interface_count_with_its_highest_rate_until_they_were_read() {
         &BTreeSet::from([OLD]),
     );
     assert!(take(0, 100));
+}
+
+#[test]
+fn old_circuit_with_other_packets_is_replaced() {
+    let (mut first, _) = interfaces([0, 0], OLD);
+    first.device.install(InstalledCircuit {
+        id: id_of(OLD),
+        flow: "tcp 9".parse().ok(),
+        rate: Some(Rate::from_mbps(80)),
+    });
+    // the rate is the wanted one
+    assert_eq!(first.reset(0, &[change(1, OLD, 80)]), []);
+    assert_eq!(first.apply(200, &[]), []);
+    let found = first.device.circuits();
+    assert_eq!(found[&id_of(OLD)].flow, "udp 1".parse().ok());
+    assert_eq!(first.mbps(OLD), 80);
+}
+
+#[test]
+fn devices_begin_no_change_while_they_stop() {
+    let (mut first, mut second) = interfaces([0, 0], segment(7, 8));
+    let stop = |one: &Interface| one.devices.stop_flag().store(true, Ordering::Relaxed);
+    stop(&first);
+    assert_eq!(first.reset(0, &[change(1, OLD, 10)]), []);
+    assert_eq!((first.mbps(segment(7, 8)), first.mbps(OLD)), (80, 0));
+    assert_eq!(second.reset(0, &[change(2, NEW, 10)]), []);
+    stop(&second);
+    assert_eq!(second.apply(10, &[change(2, NEW, 5)]), []);
+    assert_eq!(second.mbps(NEW), 10);
+}
+
+#[test]
+fn fault_of_old_circuits_is_logged_once() {
+    let (mut first, _) = interfaces([0, 0], OLD);
+    first.device.fail_removals(3);
+    let lines = logged("cannot remove circuits", || {
+        first.reset(0, &[]);
+        first.apply(10, &[]);
+        first.apply(20, &[]);
+    });
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    assert!(lines[0].contains("eth1"), "{lines:?}");
 }
 
 #[test]

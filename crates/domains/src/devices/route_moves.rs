@@ -9,7 +9,8 @@ use lighthaul_stargate::{RateChange, Segment};
 
 use super::SharedLink;
 use super::example::{Interface, change, link, segment};
-use super::link_book::{LinkBook, RouteRates};
+use super::link_book::LinkBook;
+use super::shared_link::RouteRates;
 
 const MOVING: Segment = segment(1, 2);
 const OTHER: Segment = segment(3, 4);

@@ -31,9 +31,10 @@ pub struct Service {
     handle: Handle,
     key: Fingerprint,
     local: SocketAddr,
+    config: Arc<DomainConfig>,
     thread: Option<JoinHandle<Result<(), Error>>>,
     /// Thread of the devices, which continues if the service ends by a fault.
-    _devices: DeviceThread,
+    devices: DeviceThread,
 }
 
 impl Service {
@@ -105,8 +106,9 @@ impl Service {
             },
             key,
             local,
+            config,
             thread: Some(thread.map_err(|why| Error::Resources(why.to_string()))?),
-            _devices: devices,
+            devices,
         })
     }
 
@@ -128,6 +130,18 @@ impl Service {
     /// Reports whether the service has ended by itself.
     pub fn has_ended(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    /// Reports whether the devices have no circuit to change any more. They follow the vectors that they have even if
+    /// the service has ended by a fault.
+    pub fn has_idle_devices(&self) -> bool {
+        self.devices.is_idle()
+    }
+
+    /// Opens and closes the store, as the next start does. Call it once the service has ended.
+    pub fn check_store(&self) -> Result<(), Error> {
+        RecordStore::open(&self.config.store, self.config.me())?;
+        Ok(())
     }
 
     /// Stops the service, and returns the fault of a service that has failed.
