@@ -9,7 +9,7 @@
 //! direction. [`Client::run_stream`] carries a pipe or file of this host instead of single messages.
 
 use std::fs::File;
-use std::io::{BufReader, ErrorKind, Read, Write};
+use std::io::{self, BufReader, ErrorKind, Read, Write};
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -48,8 +48,7 @@ pub struct Stream {
     socket: UnixStream,
     /// True after a message that must be the last. Whole messages go into the socket one after the other.
     sending: Mutex<bool>,
-    /// Small messages are read together, and large ones straight into their place.
-    receiving: Mutex<BufReader<UnixStream>>,
+    receiving: Mutex<Incoming>,
 }
 
 /// Result of a wait for a message.
@@ -116,7 +115,7 @@ impl Client {
             task,
             socket: ours,
             sending: Mutex::default(),
-            receiving: Mutex::new(BufReader::with_capacity(BUFFER, receiving)),
+            receiving: Mutex::new(Incoming::new(receiving)),
         })
     }
 
@@ -176,6 +175,61 @@ impl Client {
     }
 }
 
+/// Message that arrives. Another call continues it, if a wait ends in its middle.
+#[derive(Debug)]
+struct Incoming {
+    /// Small messages are read together, and large ones straight into their place.
+    socket: BufReader<UnixStream>,
+    head: [u8; 4],
+    /// Bytes after the head; none until the head is complete.
+    body: Option<Vec<u8>>,
+    /// Number of bytes that the head, or the body, has by now.
+    filled: usize,
+}
+
+/// Result of one read.
+enum Step {
+    Message(Vec<u8>),
+    End,
+    More,
+}
+
+impl Incoming {
+    fn new(socket: UnixStream) -> Self {
+        Self {
+            socket: BufReader::with_capacity(BUFFER, socket),
+            head: [0; 4],
+            body: None,
+            filled: 0,
+        }
+    }
+
+    /// Reads once, and returns the message if it is complete.
+    fn step(&mut self) -> io::Result<Step> {
+        let place = match &mut self.body {
+            Some(body) => &mut body[self.filled..],
+            None => &mut self.head[self.filled..],
+        };
+        if !place.is_empty() {
+            match self.socket.read(place)? {
+                0 if self.body.is_none() && self.filled == 0 => return Ok(Step::End),
+                0 => return Err(ErrorKind::UnexpectedEof.into()),
+                read => self.filled += read,
+            }
+        }
+        let len = self.body.as_ref().map_or(self.head.len(), Vec::len);
+        if self.filled < len {
+            return Ok(Step::More);
+        }
+        self.filled = 0;
+        if let Some(message) = self.body.take() {
+            return Ok(Step::Message(message));
+        }
+        self.body = Some(vec![0; u32::from_be_bytes(self.head) as usize]);
+        Ok(Step::More)
+    }
+}
+
 /// Pipe, file or socket on this host.
 struct LocalEnd {
     file: File,
@@ -219,20 +273,15 @@ impl Stream {
     /// Waits for the next message. Returns none at the end of the stream.
     pub fn receive(&self) -> Result<Option<Vec<u8>>, Error> {
         self.require(Direction::From)?;
-        let mut socket = locked(&self.receiving);
-        let mut len = [0; 4];
-        match socket.read_exact(&mut len) {
-            Ok(()) => {}
-            Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
-                return self.task.wait().map(|_| None);
+        let mut incoming = locked(&self.receiving);
+        loop {
+            match incoming.step() {
+                Ok(Step::Message(message)) => return Ok(Some(message)),
+                Ok(Step::End) => return self.task.wait().map(|_| None),
+                Ok(Step::More) => {}
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return Err(self.failure()),
             }
-            Err(_) => return Err(self.failure()),
-        }
-        let len = u32::from_be_bytes(len) as usize;
-        let mut message = Vec::with_capacity(len);
-        match socket.by_ref().take(len as u64).read_to_end(&mut message) {
-            Ok(read) if read == len => Ok(Some(message)),
-            Ok(_) | Err(_) => Err(self.failure()),
         }
     }
 
@@ -247,27 +296,22 @@ impl Stream {
     /// Waits for the next message, for `timeout` at most.
     pub fn receive_within(&self, timeout: Duration) -> Result<Received, Error> {
         self.require(Direction::From)?;
-        let mut cutter = locked(&self.receiving);
-        let mut buffer = vec![0; BUFFER];
+        let mut incoming = locked(&self.receiving);
         let clock = Clock::start();
         let start = clock.now();
         loop {
-            let cut = cutter.cut().map_err(|_| Fault::HugeMessage)?;
-            if let Some(message) = cut {
-                return Ok(Received::Message(message.to_vec()));
-            }
             let left = timeout.saturating_sub(clock.now().since(start));
             if left.is_zero() {
                 return Ok(Received::Pending);
             }
-            self.socket
-                .set_read_timeout(Some(left))
-                .map_err(Fault::Socket)?;
-            let read = (&self.socket).read(&mut buffer);
-            self.socket.set_read_timeout(None).map_err(Fault::Socket)?;
-            match read {
-                Ok(0) => return self.task.wait().map(|_| Received::End),
-                Ok(len) => cutter.push(&buffer[..len]),
+            let set = |limit| self.socket.set_read_timeout(limit).map_err(Fault::Socket);
+            set(Some(left))?;
+            let step = incoming.step();
+            set(None)?;
+            match step {
+                Ok(Step::Message(message)) => return Ok(Received::Message(message)),
+                Ok(Step::End) => return self.task.wait().map(|_| Received::End),
+                Ok(Step::More) => {}
                 Err(error)
                     if matches!(
                         error.kind(),

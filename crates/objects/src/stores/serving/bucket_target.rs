@@ -69,6 +69,7 @@ impl BucketTarget {
         let patience = Patience {
             retries: RETRIES,
             stall: STALL,
+            redirects: false,
         };
         let (bucket, key) = Bucket::open(place, patience)?;
         let shared = Shared {
