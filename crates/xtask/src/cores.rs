@@ -7,7 +7,7 @@
 //! rate = min(processors / time of the busier side, lanes / time of the busiest thread, network card)
 //! ```
 //!
-//! The run with two processors checks the model: its rate should be twice that with one.
+//! The run with two processors checks the model, by which its rate is twice that with one.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -69,7 +69,7 @@ pub(crate) fn run(words: &[&str]) -> Result<(), String> {
     };
     let site = Site::start(&program)?;
     println!(
-        "| copy of 3 GiB in memory | processors | Gb/s | twice the rate of one | sender (s/GB) | receiver (s/GB) | busiest thread (s/GB) |"
+        "| copy of 3 GiB in memory | processors | Gb/s | of twice the rate of one | sender (s/GB) | receiver (s/GB) | busiest thread (s/GB) |"
     );
     println!("|---|---|---|---|---|---|---|");
     let mut models = Vec::new();
