@@ -399,8 +399,8 @@ impl DrivenDevices {
             }
             self.links.set(now(), segment, rates, guard);
         } else {
+            // the links count the new rates already
             self.uncertain.insert(segment, highest.max(bps));
-            self.links.raise(segment, rates);
         }
         changed
     }

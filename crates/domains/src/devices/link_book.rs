@@ -188,11 +188,6 @@ impl LinkBook {
         fullest.map(|link| link.name.clone())
     }
 
-    /// Notes that a device may have these rates.
-    pub(super) fn raise(&self, segment: Segment, rates: &RouteRates) {
-        self.lock().raise(segment, rates);
-    }
-
     /// Notes that a device with this guard time has these rates of a circuit.
     pub(super) fn set(&self, now: Instant, segment: Segment, rates: &RouteRates, guard: Duration) {
         let mut content = self.lock();
