@@ -299,6 +299,14 @@ mod tests {
         book.set(now, one, &rates(30, 10), guard);
         let fullest = |at| book.full(at, one, &rates(1, 1));
         assert_eq!(fullest(now).as_deref(), Some("lower"));
+        let other = book.full(now, one, &[(0, 1)].into());
+        assert_eq!(
+            other.as_deref(),
+            Some("upper"),
+            "the only link of its route"
+        );
+        assert_eq!(book.next_end(one), Some(now + guard));
+        assert_eq!(book.next_end(segment(8, 9)), None);
         assert_eq!(fullest(now + guard).as_deref(), Some("upper"));
     }
 }
