@@ -399,8 +399,8 @@ impl DrivenDevices {
             }
             self.links.set(now(), segment, rates, guard);
         } else {
+            // the links count the new rates already
             self.uncertain.insert(segment, highest.max(bps));
-            self.links.raise(segment, rates);
         }
         changed
     }
@@ -479,7 +479,7 @@ impl DrivenDevices {
             self.cleaning
                 .note(&interface, found.as_ref(), fault.as_ref());
             if let Some(found) = found {
-                self.take_over(now, (&interface, can), &found);
+                self.take_over(now, (&interface, can), found);
             }
         }
         kept_all
@@ -490,19 +490,24 @@ impl DrivenDevices {
         &mut self,
         now: Time<'_>,
         (interface, can): (&str, Capabilities),
-        found: &OldCircuits,
+        mut found: OldCircuits,
     ) {
-        for (segment, rate) in &found.kept {
-            self.present.insert(*segment, *rate);
+        let kept = found.kept.clone();
+        // the routes of circuits that were found before are known
+        found
+            .kept
+            .retain(|(segment, _)| !self.present.contains_key(segment));
+        for (segment, rate) in kept {
+            self.present.insert(segment, rate);
             if can.timer_max.is_some() {
                 // the timer of an earlier service may end at any time
                 let expiring = Timer::set(now(), Duration::ZERO);
-                self.timers.insert(*segment, expiring);
+                self.timers.insert(segment, expiring);
             }
         }
         let known = self.circuits.keys().copied().collect();
         let about = (interface, can.guard());
-        self.links.know(now(), about, found, &known);
+        self.links.know(now(), about, &found, &known);
         if !found.removed.is_empty() {
             let freed = self.guards.of(interface);
             freed.change(now(), None, [u64::MAX, 0], can.guard());

@@ -188,11 +188,6 @@ impl LinkBook {
         fullest.map(|link| link.name.clone())
     }
 
-    /// Notes that a device may have these rates.
-    pub(super) fn raise(&self, segment: Segment, rates: &RouteRates) {
-        self.lock().raise(segment, rates);
-    }
-
     /// Notes that a device with this guard time has these rates of a circuit.
     pub(super) fn set(&self, now: Instant, segment: Segment, rates: &RouteRates, guard: Duration) {
         let mut content = self.lock();
@@ -304,6 +299,14 @@ mod tests {
         book.set(now, one, &rates(30, 10), guard);
         let fullest = |at| book.full(at, one, &rates(1, 1));
         assert_eq!(fullest(now).as_deref(), Some("lower"));
+        let other = book.full(now, one, &[(0, 1)].into());
+        assert_eq!(
+            other.as_deref(),
+            Some("upper"),
+            "the only link of its route"
+        );
+        assert_eq!(book.next_end(one), Some(now + guard));
+        assert_eq!(book.next_end(segment(8, 9)), None);
         assert_eq!(fullest(now + guard).as_deref(), Some("upper"));
     }
 }

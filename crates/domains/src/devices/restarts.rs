@@ -98,6 +98,22 @@ fn old_circuit_that_is_kept_counts_on_each_route_until_it_is_changed() {
 }
 
 #[test]
+fn failing_removal_of_one_circuit_keeps_no_route_of_another_circuit() {
+    let links = LinkBook::new(&[link("c-d", &[(OLD, 1), (NEW, 0)])]);
+    let mut first = Interface::new(&links, &[OLD], GUARD);
+    let mut second = Interface::new(&links, &[NEW], GUARD);
+    install(&first, OLD, 30);
+    let flow = "tcp 9".parse().ok();
+    let (id, rate) = (id_of(segment(7, 8)), None);
+    first.device.install(InstalledCircuit { id, flow, rate });
+    first.device.fail_removals(9);
+    assert_eq!(first.reset(0, &[change(1, OLD, 30)]), []);
+    assert_eq!(first.apply(1000, &[]), []);
+    assert_eq!(second.reset(1100, &[change(2, NEW, 100)]), []);
+    assert_eq!((first.mbps(OLD), second.mbps(NEW)), (30, 100));
+}
+
+#[test]
 fn increase_beside_an_old_circuit_of_the_same_interface_waits_for_its_removal() {
     let links = LinkBook::new(&[]);
     let mut interface = Interface::new(&links, &[OLD, NEW], Duration::ZERO);

@@ -114,7 +114,7 @@ impl Player {
         self.drain();
     }
 
-    fn held(&self) -> usize {
+    pub(crate) fn held(&self) -> usize {
         let all = self.domain.reservations();
         all.filter(|one| one.is_held()).count()
     }
