@@ -158,4 +158,19 @@ mod tests {
         assert_eq!(old.packet_overhead_bytes, 0);
         assert!(!serde_json::to_string(&old).unwrap().contains("overhead"));
     }
+    #[test]
+    fn change_reduces_a_reservation_if_its_size_or_time_is_less() {
+        let of = |request: &str| {
+            let mut one = reservation("");
+            one.request = serde_json::from_str(request).unwrap();
+            one
+        };
+        let change = |text: &str| serde_json::from_str(text).unwrap();
+        let sized = of(r#"{"size": "2GB"}"#);
+        assert!(sized.is_reduced_by(&change(r#"{"size": 1999999999}"#)));
+        assert!(!sized.is_reduced_by(&change(r#"{"size": "2GB"}"#)));
+        let timed = of(r#"{"hold": "2h"}"#);
+        assert!(timed.is_reduced_by(&change(r#"{"hold": "PT119M"}"#)));
+        assert!(!timed.is_reduced_by(&change(r#"{"hold": 7201}"#)));
+    }
 }

@@ -153,7 +153,7 @@ class _Stream:
 
 
 class SendStream(_Stream):
-    """Stream of messages to a program on another host. Threads and tasks can share it.
+    """Stream of messages to a program on another host. Either threads or tasks of one event loop can share it.
 
     A message is any object with a contiguous buffer, such as bytes, an array or a NumPy array. It is not copied, and
     its buffer cannot be resized until `send` returns. Methods that begin with `a` are for coroutines.
@@ -273,7 +273,7 @@ class SendStream(_Stream):
 
 
 class ReceiveStream(_Stream):
-    """Stream of messages from a program on another host. Threads and tasks can share it.
+    """Stream of messages from a program on another host. Either threads or tasks of one event loop can share it.
 
     It can be iterated, also with `async for`. Methods that begin with `a` are for coroutines. A call that is
     interrupted or cancelled while it waits loses no message. As a context manager it cancels the stream at its end.

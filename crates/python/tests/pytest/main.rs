@@ -31,6 +31,8 @@ fn types_are_complete_and_match_the_module() {
         "python/lighthaul",
         "tests/conftest.py",
         "tests/python",
+        "examples/stream_arrays.py",
+        "../../docs/src/notebooks/local_hosts.py",
     ]);
     package.run(&[
         "mypy.stubtest",

@@ -218,3 +218,29 @@ while transfer.progress.done == 0:
     assert ("Traceback" in errors) == (end == "raise ValueError"), errors
     assert not (far.root / "exit").exists()
     assert time.monotonic() - begin < 30
+
+
+AWAITED = f"""
+import asyncio, signal
+async def main():
+    transfer = client.start(sys.argv[1], sys.argv[2], rate="{SLOW}")
+    waiting = asyncio.ensure_future(transfer._end())
+    await asyncio.sleep(0.1)
+    assert not waiting.done()
+    # the child has a copy of the socket that tells of the end
+    child = os.fork()
+    if child == 0:
+        signal.pause()
+    try:
+        print((await waiting).entries, flush=True)
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+asyncio.run(main())
+"""
+
+
+def test_awaited_copy_ends_while_a_child_process_lives(far: Far, large: Path) -> None:
+    with script(far, AWAITED, str(large), far.place("awaited")) as program:
+        output, errors = program.communicate(timeout=100)
+    assert output == "1\n", errors

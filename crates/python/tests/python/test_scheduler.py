@@ -11,6 +11,8 @@ import re
 import subprocess
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,20 +47,27 @@ class Office:
         return lighthaul.Scheduler(self.url, self.folder / name, pin=self.pin)
 
 
-@pytest.fixture(scope="module")
-def office(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Office]:
-    folder = tmp_path_factory.mktemp("office")
-    environment = os.environ | {"XDG_CONFIG_HOME": str(folder / "config"), "XDG_CACHE_HOME": str(folder / "cache")}
+def prepare(folder: Path) -> None:
+    """Make the files of a scheduler."""
     for name, role in (("ada", "user"), ("bob", "user"), ("olga", "operator")):
         words = [PROGRAM, "token", name, "--role", role, "--tokens", str(folder / "tokens")]
-        token = subprocess.run(words, env=environment, check=True, capture_output=True, text=True).stdout
+        token = subprocess.run(words, env=environment(folder), check=True, capture_output=True, text=True).stdout
         (folder / name).write_text(token)
     (folder / "network.toml").write_text(NETWORK)
+
+
+def environment(folder: Path) -> dict[str, str]:
+    return os.environ | {"XDG_CONFIG_HOME": str(folder / "config"), "XDG_CACHE_HOME": str(folder / "cache")}
+
+
+@contextmanager
+def running(folder: Path, listen: str = "127.0.0.1:0") -> Iterator[Office]:
+    """Run a scheduler, which is killed at the end."""
     files = {"topology": "network.toml", "store": "books", "tokens": "tokens", "key": "host-key"}
     options = [word for name, file in files.items() for word in (f"--{name}", str(folder / file))]
     scheduler = subprocess.Popen(
-        [PROGRAM, "scheduler", "--listen", "127.0.0.1:0", *options],
-        env=environment,
+        [PROGRAM, "scheduler", "--listen", listen, *options],
+        env=environment(folder),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
@@ -77,6 +86,14 @@ def office(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Office]:
     finally:
         scheduler.kill()
         scheduler.wait()
+
+
+@pytest.fixture(scope="module")
+def office(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Office]:
+    folder = tmp_path_factory.mktemp("office")
+    prepare(folder)
+    with running(folder) as found:
+        yield found
 
 
 def soon(hours: float) -> datetime.datetime:
@@ -198,6 +215,22 @@ def test_wait_returns_the_active_reservation_and_ends_with_it(office: Office) ->
     client.cancel(late)
     with pytest.raises(lighthaul.Refused, match="terminated"):
         client.wait(late)
+
+
+def test_wait_goes_on_when_the_scheduler_is_killed_and_started_again(tmp_path: Path) -> None:
+    prepare(tmp_path)
+    with ThreadPoolExecutor(1) as pool:
+        with running(tmp_path) as office:
+            client = office.client()
+            start = datetime.datetime.now() + datetime.timedelta(seconds=4)
+            one = client.reserve("near", "far", hold=600, start=start)
+            waiting = pool.submit(client.wait, one, 100)
+            time.sleep(0.5)
+            assert not waiting.done()
+        with pytest.raises(lighthaul.NetworkError):
+            client.topology()
+        with running(tmp_path, office.url.removeprefix("https://")):
+            assert waiting.result(100).state == "active"
 
 
 def test_operator_sees_the_network_and_plans_outages(office: Office) -> None:

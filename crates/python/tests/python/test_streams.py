@@ -132,6 +132,12 @@ def test_failures_of_a_stream_are_exceptions(client: lighthaul.Client, far: Far)
     with pytest.raises(lighthaul.UsageError, match="limit"):
         sending.send(bytes(100_000))
         sending.finish()
+    sending = client.send_stream(far.place("longer"), **ARRAYS)
+    with pytest.raises(lighthaul.UsageError, match="limit"):
+        # the socket takes less than the message
+        sending.send(bytes((1 << 20) + 1))
+        sending.finish()
+    assert not (far.root / "longer").exists() or (far.root / "longer").stat().st_size == 0
 
 
 def test_buffer_cannot_be_resized_while_it_is_sent(client: lighthaul.Client, pipe: str) -> None:
@@ -387,6 +393,24 @@ def test_streams_fail_when_the_daemon_dies(tmp_path: Path) -> None:
                 sending.send(bytes(1 << 20))
         with pytest.raises(lighthaul.NetworkError):
             client.send_stream(far.place("pipe"), **ARRAYS).finish()
+
+
+async def test_coroutines_fail_when_the_daemon_dies(tmp_path: Path) -> None:
+    with running(tmp_path) as far:
+        os.mkfifo(far.root / "pipe")
+        client = far.client()
+        sending = client.send_stream(far.place("pipe"), **ARRAYS)
+        receiving = client.receive_stream(far.place("pipe"), **ARRAYS)
+        await sending.asend(b"x")
+        assert await receiving.arecv() == bytearray(b"x")
+        far.daemon.kill()
+        with pytest.raises(lighthaul.NetworkError):
+            await receiving.arecv_into(bytearray(5))
+        with pytest.raises(lighthaul.NetworkError):
+            while True:
+                await sending.asend(bytes(1 << 20))
+        with pytest.raises(lighthaul.NetworkError):
+            await sending.afinish()
 
 
 def test_exit_of_the_interpreter_ends_streams(far: Far, pipe: str) -> None:
