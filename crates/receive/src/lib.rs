@@ -7,8 +7,7 @@
 //! - `lane`: objects of one lane; `sink`: their bytes in files; `metadata`: owners, attributes and times
 //! - `job`: queue of `publish`, which renames files, `unsynced`; `object_digests`, `checks`, `device`, `hashing`: digests
 //! - [`journal`], `held`: ranges of partial files; `stage`, `staged_files`, [`stage_log`]: parts of a striped copy
-//! - `object_entries`: entries of a copy into an object store
-//! - `modification_check`: changes by others; `span_set`: owed ranges; `temp_files`: temporary files; `report`: reports
+//! - `modification_check`: changes by others; `object_entries`: copies into stores; `temp_files`: temporary files; `report`: reports
 pub mod journal;
 pub mod receiver;
 pub mod stage_log;
@@ -47,7 +46,6 @@ mod settled_entries;
 mod setup;
 mod sink;
 mod skipped_entries;
-mod span_set;
 mod stage;
 mod staged_files;
 mod temp_files;
