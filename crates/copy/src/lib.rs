@@ -6,7 +6,7 @@
 //! - [`pace`]: rate and remaining time, smoothed; [`monitor`]: counters and events; [`watch`]: events for an observer;
 //!   [`bottleneck`]: its limiting factor
 //! - [`failures`]: failed entries with reasons; [`error`]: faults
-//! - [`object_target`]: directories in object stores
+//! - [`object_target`]: directories in object stores; [`span_set`]: owed ranges of a file
 //! - [`work`]: steps of one side, counted; [`stall`]: end of a copy in which neither side works
 
 pub mod bottleneck;
@@ -23,6 +23,7 @@ pub mod object_target;
 pub mod pace;
 pub mod relay;
 pub mod report;
+pub mod span_set;
 pub mod stall;
 pub mod thread_group;
 pub mod watch;

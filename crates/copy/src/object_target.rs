@@ -8,22 +8,23 @@
 //! ```
 
 use std::fmt::Debug;
+use std::path::Path;
 
 use lighthaul_session::error::Error;
 
 /// Store that a daemon serves as a directory. Paths are relative to it.
 pub trait ObjectTarget: Debug + Send + Sync {
     /// Returns true if `path` stands for a directory: the whole store, or a path with objects below it.
-    fn is_folder(&self, path: &[u8]) -> Result<bool, Error>;
+    fn is_folder(&self, path: &Path) -> Result<bool, Error>;
 
     /// Opens the directory `path` for a copy.
-    fn folder(&self, path: &[u8]) -> Result<Box<dyn ObjectFolder>, Error>;
+    fn folder(&self, path: &Path) -> Result<Box<dyn ObjectFolder>, Error>;
 }
 
 /// Directory that a copy writes to.
 pub trait ObjectFolder: Debug + Send + Sync {
     /// Returns the object at `path`, if there is one.
-    fn look(&self, path: &[u8]) -> Result<Option<StoredObject>, Error>;
+    fn look(&self, path: &Path) -> Result<Option<StoredObject>, Error>;
 
     /// Begins the upload of an object.
     fn begin(&self, object: &NewObject<'_>) -> Result<Box<dyn ObjectUpload>, Error>;
@@ -46,7 +47,7 @@ pub struct StoredObject {
 #[derive(Clone, Debug)]
 pub struct NewObject<'a> {
     /// Path in the directory.
-    pub path: &'a [u8],
+    pub path: &'a Path,
     /// Size in bytes.
     pub size: u64,
     /// Modification time of the source: seconds since 1970, and nanoseconds.

@@ -88,8 +88,7 @@ mod tests {
     use super::*;
     use crate::gateway_links::GatewayLinks;
     use crate::link_message::Greeting;
-    use crate::served_stores::Stores;
-    use crate::settings::{AccessPolicy, Limits};
+    use crate::settings::{AccessPolicy, Limits, Stores};
 
     /// Settings of a daemon for files that refuses nothing.
     fn files() -> Settings {

@@ -3,7 +3,6 @@
 //! A store has a name, which clients see as a directory of the root. Rights count as they do for a directory of this
 //! name: a client that sees only another directory does not reach the store.
 
-use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
@@ -22,16 +21,13 @@ use crate::request::Request;
 use crate::rights::Rights;
 use crate::settings::Settings;
 
-/// Stores by name.
-pub type Stores = BTreeMap<String, Arc<dyn ObjectTarget>>;
-
 /// Opens the target of a copy, if it is in a store, and limits the options to those that stores have.
 pub(crate) fn open(
     settings: &Settings,
     rights: &Rights,
     (target, options): (&Target, &mut Options),
 ) -> Result<Option<TargetFolder>, Error> {
-    let Some((name, store, path)) = find(settings, rights, &target.path) else {
+    let Some((name, store, path)) = find(settings, rights, as_path(&target.path)) else {
         return Ok(None);
     };
     check(options)?;
@@ -62,7 +58,7 @@ pub(crate) fn check_request(
     };
     let found = paths
         .into_iter()
-        .find_map(|path| find(settings, rights, path));
+        .find_map(|path| find(settings, rights, as_path(path)));
     match found {
         Some((name, ..)) => Err(Fault::StoreIsTarget(name.to_owned()).into()),
         None => Ok(()),
@@ -73,7 +69,7 @@ pub(crate) fn check_request(
 fn find<'a>(
     settings: &'a Settings,
     rights: &Rights,
-    path: &[u8],
+    path: &Path,
 ) -> Option<(&'a str, Arc<dyn ObjectTarget>, PathBuf)> {
     if settings.stores.is_empty() {
         return None;
@@ -85,7 +81,7 @@ fn find<'a>(
     };
     let within = rights.within.as_deref().unwrap_or(Path::new(""));
     let mut whole = PathBuf::new();
-    for part in [own, within, Path::new(OsStr::from_bytes(path))] {
+    for part in [own, within, path] {
         for name in part.components() {
             match name {
                 Component::Normal(name) => whole.push(name),
@@ -99,6 +95,10 @@ fn find<'a>(
     let first = names.next()?.as_os_str().to_str()?;
     let (name, store) = settings.stores.get_key_value(first)?;
     Some((name, Arc::clone(store), names.as_path().to_owned()))
+}
+
+fn as_path(path: &[u8]) -> &Path {
+    Path::new(OsStr::from_bytes(path))
 }
 
 /// Refuses options without a meaning for object stores.
@@ -139,18 +139,18 @@ mod tests {
     use lighthaul_io::crypto::identity::Identity;
 
     use super::*;
-    use crate::settings::{AccessPolicy, Limits};
+    use crate::settings::{AccessPolicy, Limits, Stores};
 
     /// Store that is only found.
     #[derive(Debug)]
     struct Found;
 
     impl ObjectTarget for Found {
-        fn is_folder(&self, _: &[u8]) -> Result<bool, Error> {
+        fn is_folder(&self, _: &Path) -> Result<bool, Error> {
             Ok(false)
         }
 
-        fn folder(&self, _: &[u8]) -> Result<Box<dyn ObjectFolder>, Error> {
+        fn folder(&self, _: &Path) -> Result<Box<dyn ObjectFolder>, Error> {
             Err(Fault::NoResult.into())
         }
     }
@@ -201,7 +201,7 @@ mod tests {
                 ..Rights::default()
             };
             let rights = rights.beneath(settings.root.as_deref());
-            let found = find(&settings, &rights, path.as_bytes());
+            let found = find(&settings, &rights, Path::new(path));
             let found = found.map(|(_, _, path)| path);
             assert_eq!(found, expected.map(PathBuf::from), "{own:?} {path}");
         }

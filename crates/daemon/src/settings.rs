@@ -1,14 +1,18 @@
 //! Settings of a daemon.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use lighthaul_base::{PortRange, seats};
+use lighthaul_copy::object_target::ObjectTarget;
 use lighthaul_io::crypto::identity::{Fingerprint, Identity};
 
 use crate::gateway_links::GatewayLinks;
-use crate::served_stores::Stores;
+
+/// Object stores by name.
+pub type Stores = BTreeMap<String, Arc<dyn ObjectTarget>>;
 
 /// Settings of a daemon.
 #[derive(Clone, Debug)]

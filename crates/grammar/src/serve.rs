@@ -15,6 +15,7 @@ use crate::reach::KeyArgs;
 /// authority (`lighthaul sign`).
 #[derive(Args, Debug)]
 #[command(after_long_help = SERVICES)]
+// fields: one for each option
 pub struct Serve {
     /// Directory to serve, required; / serves the whole host
     #[arg(

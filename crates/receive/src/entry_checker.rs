@@ -32,7 +32,6 @@ use super::entry_table::Settled;
 use super::job::Job;
 use super::links::{Name, References};
 use super::metadata::MetadataWriter;
-use super::object_entries;
 use super::staged_files::StagedFiles;
 use super::target_folder::TargetFolder;
 use super::temp_files::TempFiles;
@@ -412,7 +411,7 @@ impl EntryChecker<'_> {
             return Ok(None);
         }
         if let Some(folder) = place.target_folder.objects() {
-            return object_entries::look(&*folder, entry);
+            return Self::look_at_object(&*folder, entry);
         }
         match place.root.look(entry.path()) {
             Err(error) if error.kind() == io::ErrorKind::InvalidFilename => {

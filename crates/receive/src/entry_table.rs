@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use lighthaul_copy::budget::Slot;
 use lighthaul_copy::message::{CopyResult, Failure};
 use lighthaul_copy::object_target::ObjectUpload;
+use lighthaul_copy::span_set::SpanSet;
 use lighthaul_files::backups::Backups;
 use lighthaul_files::delta::stretch::{Copied, gaps};
 use lighthaul_files::digest::{self, Digest};
@@ -21,7 +22,7 @@ use lighthaul_files::object::{Piece, Span};
 use lighthaul_files::options::Planned;
 use lighthaul_files::stage_log::{StageLogs, Staging};
 use lighthaul_fs::disk::OutputFile;
-use lighthaul_fs::version::{Look, Version};
+use lighthaul_fs::version::Version;
 use lighthaul_session::error::Error;
 use lighthaul_session::fault::PeerFault;
 
@@ -29,7 +30,6 @@ use super::journal::{Journal, Record};
 use super::links::{LinkTarget, Links, Name};
 pub(crate) use super::settled_entries::Settled;
 use super::settled_entries::SettledEntries;
-use super::span_set::SpanSet;
 
 /// File that is being received.
 #[derive(Debug)]
@@ -105,14 +105,6 @@ impl PendingFile {
         }
     }
 
-    /// Creates a file that goes to an object store, and has no temporary file.
-    pub(crate) fn uploaded(number: u64, entry: Entry, upload: Box<dyn ObjectUpload>) -> Self {
-        Self {
-            upload: Some(upload),
-            ..Self::new(number, entry, (PathBuf::new(), PathBuf::new()), false)
-        }
-    }
-
     /// Returns the directory of the temporary file, if it differs from the final directory.
     pub(crate) fn apart(&self) -> Option<&Path> {
         let folder = self.temporary.parent();
@@ -126,15 +118,6 @@ impl PendingFile {
 
     pub(crate) fn fill(&self) -> MutexGuard<'_, Fill> {
         self.fill.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Returns the version of the source at the time of the listing.
-    pub(crate) const fn look(&self) -> Look {
-        Look {
-            size: self.entry.size(),
-            seconds: self.entry.seconds,
-            nanos: self.entry.nanos,
-        }
     }
 
     /// Sets the requested ranges.

@@ -7,7 +7,7 @@
 //! - `lane`: objects of one lane; `sink`: their bytes in files; `metadata`: owners, attributes and times
 //! - `job`: queue of `publish`, which renames files, `unsynced`; `object_digests`, `checks`, `device`, `hashing`: digests
 //! - [`journal`], `held`: ranges of partial files; `stage`, `staged_files`, `staged_records`: parts of a striped copy
-//! - `modification_check`: changes by others; `span_set`: owed ranges; `temp_files`; `report`; `object_entries`: object stores
+//! - `modification_check`: changes by others; `temp_files`: temporary files; `report`; `object_entries`: copies into stores
 pub mod journal;
 pub mod receiver;
 pub mod target_folder;
@@ -45,7 +45,6 @@ mod settled_entries;
 mod setup;
 mod sink;
 mod skipped_entries;
-mod span_set;
 mod stage;
 mod staged_files;
 mod staged_records;

@@ -1,10 +1,13 @@
 //! Entries of a copy into an object store: they have no temporary files, and get their names at the store.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use lighthaul_copy::error::Fault;
 use lighthaul_copy::message::WantedFile;
-use lighthaul_copy::object_target::{NewObject, ObjectFolder, Published, WriteCondition};
+use lighthaul_copy::object_target::{
+    NewObject, ObjectFolder, ObjectUpload, Published, WriteCondition,
+};
 use lighthaul_files::manifest::{Entry, EntryKind};
 use lighthaul_fs::meta::Meta;
 use lighthaul_session::error::Error;
@@ -15,36 +18,39 @@ use super::entry_table::{PendingFile, Settled};
 use super::journal::digest_for;
 use super::publish::Publisher;
 
-/// Returns the attributes of the object for `entry`, if there is one. Each path is a directory, if the source has one there.
-pub(super) fn look(folder: &dyn ObjectFolder, entry: &Entry) -> Result<Option<Meta>, Error> {
-    let (kind, there) = match entry.kind {
-        EntryKind::File(_) => (FileType::RegularFile, folder.look(&entry.path)?),
-        EntryKind::Folder | EntryKind::FolderEnd => (FileType::Directory, None),
-        EntryKind::Link(_) => return Ok(None),
-    };
-    if kind == FileType::RegularFile && there.is_none() {
-        return Ok(None);
-    }
-    let (size, seconds, nanos) = there.map_or((0, entry.seconds, entry.nanos), |there| {
-        (there.size, there.seconds, there.nanos)
-    });
-    Ok(Some(Meta {
-        kind,
-        size,
-        // objects have no modes and owners, which therefore do not differ
-        mode: entry.mode & 0o7777,
-        user: 0,
-        group: 0,
-        seconds,
-        nanos,
-        changed: 0,
-        allocated: size,
-        inode: (0, 0),
-        names: 1,
-    }))
-}
-
 impl EntryChecker<'_> {
+    /// Returns the attributes of the object for `entry`, if there is one. Each path is a directory, if the source has one there.
+    pub(super) fn look_at_object(
+        folder: &dyn ObjectFolder,
+        entry: &Entry,
+    ) -> Result<Option<Meta>, Error> {
+        let (kind, there) = match entry.kind {
+            EntryKind::File(_) => (FileType::RegularFile, folder.look(entry.path())?),
+            EntryKind::Folder | EntryKind::FolderEnd => (FileType::Directory, None),
+            EntryKind::Link(_) => return Ok(None),
+        };
+        if kind == FileType::RegularFile && there.is_none() {
+            return Ok(None);
+        }
+        let (size, seconds, nanos) = there.map_or((0, entry.seconds, entry.nanos), |there| {
+            (there.size, there.seconds, there.nanos)
+        });
+        Ok(Some(Meta {
+            kind,
+            size,
+            // objects have no modes and owners, which therefore do not differ
+            mode: entry.mode & 0o7777,
+            user: 0,
+            group: 0,
+            seconds,
+            nanos,
+            changed: 0,
+            allocated: size,
+            inode: (0, 0),
+            names: 1,
+        }))
+    }
+
     /// Begins the upload of a file that differs from its object. Returns the file, unless it is empty.
     pub(super) fn want_object(
         &self,
@@ -66,7 +72,7 @@ impl EntryChecker<'_> {
             }
         };
         let upload = folder.begin(&NewObject {
-            path: &entry.path,
+            path: entry.path(),
             size,
             time: (entry.seconds, entry.nanos),
             condition: self.condition(folder, entry)?,
@@ -100,7 +106,7 @@ impl EntryChecker<'_> {
         if !options.update && !options.skip.existing {
             return Ok(WriteCondition::Always);
         }
-        Ok(match folder.look(&entry.path)? {
+        Ok(match folder.look(entry.path())? {
             None => WriteCondition::Absent,
             Some(there) => there
                 .version
@@ -141,5 +147,14 @@ fn settled(published: Published, updates: bool) -> Settled {
         Published::Verified | Published::Unverified => Settled::Now,
         Published::Overtaken if updates => Settled::Newer,
         Published::Overtaken => Settled::Before,
+    }
+}
+
+impl PendingFile {
+    /// Creates a file that goes to an object store, and has no temporary file.
+    fn uploaded(number: u64, entry: Entry, upload: Box<dyn ObjectUpload>) -> Self {
+        let mut file = Self::new(number, entry, (PathBuf::new(), PathBuf::new()), false);
+        file.upload = Some(upload);
+        file
     }
 }

@@ -128,7 +128,7 @@ impl TargetFolder {
     ) -> Result<Self, Error> {
         let into = match landing {
             Landing::Inside => true,
-            Landing::Usual => store.is_folder(path.as_os_str().as_bytes())?,
+            Landing::Usual => store.is_folder(path)?,
             Landing::Exact => false,
         };
         let failed = |e| Error::file(FileAction::OpenTarget, &top.join(path), &e);
@@ -183,7 +183,7 @@ impl TargetFolder {
         }
         if let Some(StoreFolder { store, top, open }) = &mut self.store {
             let path = self.folder.strip_prefix(top).unwrap_or(&self.folder);
-            *open = Some(store.folder(path.as_os_str().as_bytes())?.into());
+            *open = Some(store.folder(path)?.into());
         }
         let root = self.root.another();
         let root = root.map_err(|e| Error::file(FileAction::Open, &self.folder, &e))?;

@@ -14,7 +14,7 @@ use lighthaul_files::stage_log::Staging;
 use lighthaul_fs::disk::{OutputFile, Root};
 use lighthaul_fs::meta::Meta;
 use lighthaul_fs::sparse;
-use lighthaul_fs::version::Version;
+use lighthaul_fs::version::{Look, Version};
 use lighthaul_session::error::{Error, FileAction};
 use rustix::fs::FileType;
 
@@ -360,6 +360,15 @@ pub(crate) fn is_private(there: &Meta) -> bool {
 }
 
 impl PendingFile {
+    /// Returns the version of the source at the time of the listing.
+    pub(crate) const fn look(&self) -> Look {
+        Look {
+            size: self.entry.size(),
+            seconds: self.entry.seconds,
+            nanos: self.entry.nanos,
+        }
+    }
+
     /// Returns the file, to be written together with other parts of a striped copy.
     pub(crate) fn staged(mut self) -> Self {
         self.staging = Staging::Shared;

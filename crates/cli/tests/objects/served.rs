@@ -338,7 +338,7 @@ fn store_that_fails_or_lies_publishes_nothing() {
     assert_ne!(outcome.code, Some(0));
     assert!(!server.object("in/part").exists());
     becomes_true("the parts are removed", || !has_parts(&server));
-    // the daemon goes on
+    // the daemon continues
     daemon
         .copy("", &["small", "HOST/store/small"])
         .assert_succeeded();

@@ -106,7 +106,7 @@ impl RangeReader {
             self.chunks.insert(chunks)
         };
         let left = self.till - self.at;
-        let Some(chunk) = self.bucket.next_chunk(chunks).await? else {
+        let Some(chunk) = self.bucket.next_bytes(chunks).await? else {
             if left > 0 {
                 // a connection that ends early is an accident of the network
                 let text = format!("the store ends its answer {left} bytes too early");

@@ -146,7 +146,7 @@ impl S3 {
     }
 
     /// Takes the next bytes of an object.
-    pub(crate) async fn next_chunk(&self, chunks: &mut Chunks) -> Result<Option<Bytes>, CallError> {
+    pub(crate) async fn next_bytes(&self, chunks: &mut Chunks) -> Result<Option<Bytes>, CallError> {
         self.client.next(chunks).await
     }
 

@@ -160,11 +160,11 @@ impl Bucket {
     }
 
     /// Takes the next bytes of an object.
-    pub(crate) async fn next_chunk(&self, chunks: &mut Chunks) -> Result<Option<Bytes>, CallError> {
+    pub(crate) async fn next_bytes(&self, chunks: &mut Chunks) -> Result<Option<Bytes>, CallError> {
         match &*self.store {
-            Store::S3(s3) => s3.next_chunk(chunks).await,
+            Store::S3(s3) => s3.next_bytes(chunks).await,
             Store::Cloud(_) => chunks.next().await.transpose(),
-            Store::Web(web) => web.next_chunk(chunks).await,
+            Store::Web(web) => web.next_bytes(chunks).await,
         }
     }
 

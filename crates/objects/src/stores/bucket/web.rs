@@ -90,7 +90,7 @@ impl Web {
     }
 
     /// Takes the next bytes of a file.
-    pub(crate) async fn next_chunk(&self, chunks: &mut Chunks) -> Result<Option<Bytes>, CallError> {
+    pub(crate) async fn next_bytes(&self, chunks: &mut Chunks) -> Result<Option<Bytes>, CallError> {
         self.client.next(chunks).await
     }
 

@@ -1,9 +1,8 @@
 //! A bucket that a daemon serves as a directory, and the directories in it.
 
 use std::collections::BTreeMap;
-use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use lighthaul_copy::object_target::{
@@ -11,8 +10,6 @@ use lighthaul_copy::object_target::{
 };
 use lighthaul_remote::place::Place;
 use lighthaul_session::error::Error;
-use tokio::runtime::Runtime;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::fault::Fault;
 use crate::stores::bucket::attributes::{Condition, Listed, Stamp};
@@ -21,34 +18,20 @@ use crate::stores::bucket::client::Patience;
 use crate::stores::bucket::store::Bucket;
 use crate::stores::job::PART;
 use crate::stores::keys;
-use crate::stores::object_names::unusable;
-use crate::stores::run::runtime;
 use crate::stores::serving::bucket_upload::{BucketUpload, Target};
-use crate::stores::serving::spool::Spool;
+use crate::stores::serving::served_bucket::ServedBucket;
 
 /// Bucket, or a prefix of it, as a directory.
 #[derive(Debug)]
 pub(crate) struct BucketTarget {
-    shared: Arc<Shared>,
+    shared: Arc<ServedBucket>,
     prefix: String,
-}
-
-/// Parts that all uploads to a bucket share.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) bucket: Bucket,
-    pub(crate) runtime: Runtime,
-    /// Room for complete parts in memory, in KiB.
-    memory: Arc<Semaphore>,
-    spool_folder: PathBuf,
-    /// Spools, by the length of their slots.
-    spools: Mutex<BTreeMap<u64, Arc<Spool>>>,
 }
 
 /// Directory of a bucket, for one copy.
 #[derive(Debug)]
 struct Folder {
-    shared: Arc<Shared>,
+    shared: Arc<ServedBucket>,
     prefix: String,
     /// Objects below the prefix, if one page of a list has all.
     all: Option<BTreeMap<String, Listed>>,
@@ -72,13 +55,7 @@ impl BucketTarget {
             redirects: false,
         };
         let (bucket, key) = Bucket::open(place, patience)?;
-        let shared = Shared {
-            bucket,
-            runtime: runtime()?,
-            memory: Arc::new(Semaphore::new(MEMORY_KIB as usize)),
-            spool_folder: spool_folder.to_owned(),
-            spools: Mutex::default(),
-        };
+        let shared = ServedBucket::new(bucket, spool_folder)?;
         let prefix = keys::folder(&key);
         let url = shared.bucket.url(&prefix);
         let any = shared.runtime.block_on(shared.bucket.has_any(&prefix));
@@ -95,8 +72,8 @@ impl BucketTarget {
     }
 
     /// Returns the prefix of the objects in the directory `path`.
-    fn prefix(&self, path: &[u8]) -> Result<String, Error> {
-        if path.is_empty() {
+    fn prefix(&self, path: &Path) -> Result<String, Error> {
+        if path.as_os_str().is_empty() {
             return Ok(self.prefix.clone());
         }
         Ok(format!("{}/", self.shared.key(&self.prefix, path)?))
@@ -104,8 +81,8 @@ impl BucketTarget {
 }
 
 impl ObjectTarget for BucketTarget {
-    fn is_folder(&self, path: &[u8]) -> Result<bool, Error> {
-        if path.is_empty() {
+    fn is_folder(&self, path: &Path) -> Result<bool, Error> {
+        if path.as_os_str().is_empty() {
             return Ok(true);
         }
         let prefix = self.prefix(path)?;
@@ -114,7 +91,7 @@ impl ObjectTarget for BucketTarget {
         any.map_err(|error| error.during(format!("cannot list {url}")))
     }
 
-    fn folder(&self, path: &[u8]) -> Result<Box<dyn ObjectFolder>, Error> {
+    fn folder(&self, path: &Path) -> Result<Box<dyn ObjectFolder>, Error> {
         let prefix = self.prefix(path)?;
         let (bucket, url) = (&self.shared.bucket, self.shared.bucket.url(&prefix));
         let mut list = bucket.list(&prefix);
@@ -135,7 +112,7 @@ impl ObjectTarget for BucketTarget {
 }
 
 impl ObjectFolder for Folder {
-    fn look(&self, path: &[u8]) -> Result<Option<StoredObject>, Error> {
+    fn look(&self, path: &Path) -> Result<Option<StoredObject>, Error> {
         let key = self.shared.key(&self.prefix, path)?;
         if self.all.as_ref().is_some_and(|all| !all.contains_key(&key)) {
             return Ok(None);
@@ -168,43 +145,7 @@ impl ObjectFolder for Folder {
     }
 }
 
-impl Shared {
-    /// Returns the key of a path below a prefix.
-    fn key(&self, prefix: &str, path: &[u8]) -> Result<String, Error> {
-        let text = str::from_utf8(path).map_err(|_| "its name is not UTF-8, as keys are");
-        let key = text.and_then(|path| keys::key_of(prefix, Path::new(path)));
-        key.map_err(|why| {
-            let path = String::from_utf8_lossy(path);
-            unusable(&self.bucket.url(&format!("{prefix}{path}")), why)
-        })
-    }
-
-    /// Waits for room for bytes in memory. A part that is larger than all of it gets all.
-    pub(crate) fn room(&self, bytes: u64) -> Result<OwnedSemaphorePermit, CallError> {
-        let wanted = u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX);
-        let wanted = wanted.clamp(1, MEMORY_KIB);
-        let room = Arc::clone(&self.memory).acquire_many_owned(wanted);
-        let room = self.runtime.block_on(room);
-        room.map_err(|_| CallError::new(Reason::Broken, "the daemon ends"))
-    }
-
-    /// Returns the spool for parts of `len` bytes.
-    pub(crate) fn spool(&self, len: u64) -> io::Result<Arc<Spool>> {
-        // parts of few lengths need few files
-        let len = len.next_power_of_two();
-        let mut spools = self.spools.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(spool) = spools.get(&len) {
-            return Ok(Arc::clone(spool));
-        }
-        let spool = Arc::new(Spool::create(&self.spool_folder, len)?);
-        spools.insert(len, Arc::clone(&spool));
-        Ok(spool)
-    }
-}
-
 /// Retries of each request.
 const RETRIES: u32 = 5;
 /// Time without progress after which a request has failed.
 const STALL: Duration = Duration::from_secs(20);
-/// Complete parts in memory, of all copies to a bucket, in KiB.
-const MEMORY_KIB: u32 = 128 << 10;

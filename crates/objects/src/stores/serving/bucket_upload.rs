@@ -16,8 +16,8 @@ use crate::stores::bucket::call_error::{CallError, Reason};
 use crate::stores::bucket::checksum;
 use crate::stores::bucket::store::{Bucket, Upload};
 use crate::stores::job::{PART, part_len};
-use crate::stores::serving::bucket_target::Shared;
 use crate::stores::serving::open_parts::{OpenParts, WholePart};
+use crate::stores::serving::served_bucket::ServedBucket;
 use crate::stores::serving::spool::Spool;
 
 /// Object that is uploaded.
@@ -32,7 +32,7 @@ pub(crate) struct Target {
 /// Upload of one object. An object of one part is sent when it is published, in one request.
 #[derive(Debug)]
 pub(crate) struct BucketUpload {
-    shared: Arc<Shared>,
+    shared: Arc<ServedBucket>,
     target: Arc<Target>,
     spool: Arc<Spool>,
     parts: Mutex<OpenParts>,
@@ -55,7 +55,7 @@ struct State {
 type Publishing = JoinHandle<Result<Published, CallError>>;
 
 impl BucketUpload {
-    pub(crate) fn new(shared: &Arc<Shared>, target: Target) -> Result<Self, Error> {
+    pub(crate) fn new(shared: &Arc<ServedBucket>, target: Target) -> Result<Self, Error> {
         let len = part_len(target.size);
         let spool = shared.spool(len);
         let spool = spool.map_err(|error| spooled(&target, shared, &error))?;
@@ -271,7 +271,7 @@ fn unpublished() -> CallError {
 }
 
 /// Returns the error of the file of incomplete parts.
-fn spooled(target: &Target, shared: &Shared, error: &io::Error) -> Error {
+fn spooled(target: &Target, shared: &ServedBucket, error: &io::Error) -> Error {
     let url = shared.bucket.url(&target.key);
     let text = error.to_string();
     let why = text.split(" (os error").next().unwrap_or(&text);

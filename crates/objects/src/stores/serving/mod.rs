@@ -1,7 +1,7 @@
 //! Buckets that a daemon serves as directories.
 //!
 //! - [`bucket_target`]: a bucket and its directories; `bucket_upload`: upload of one object
-//! - `open_parts`: parts whose bytes have come so far; `spool`: their bytes
+//! - `open_parts`: parts whose bytes have come so far; `spool`: their bytes; `served_bucket`: limits of all uploads
 //!
 //! ```text
 //! bytes in any order --> spool --> complete part: read back, compared with its checksum --> request to the store
@@ -13,4 +13,5 @@ pub(crate) mod bucket_target;
 
 mod bucket_upload;
 mod open_parts;
+mod served_bucket;
 mod spool;

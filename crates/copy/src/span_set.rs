@@ -10,11 +10,11 @@ use std::collections::BTreeMap;
 use lighthaul_files::object::Span;
 
 /// Maximum number of separate ranges of one file. An honest sender takes them from the front, so that few are split.
-pub(super) const SPANS_MAX: usize = 1 << 18;
+pub const SPANS_MAX: usize = 1 << 18;
 
 /// Ranges that do not overlap. Adjacent ones stay separate.
 #[derive(Debug, Default)]
-pub(crate) struct SpanSet {
+pub struct SpanSet {
     /// Ends by begins.
     spans: BTreeMap<u64, u64>,
     bytes: u64,
@@ -22,17 +22,17 @@ pub(crate) struct SpanSet {
 
 impl SpanSet {
     /// Returns true if the set has no range.
-    pub(super) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.spans.is_empty()
     }
 
     /// Returns the number of ranges.
-    pub(super) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.spans.len()
     }
 
     /// Joins all ranges to one range that covers them.
-    pub(super) fn join(&mut self) {
+    pub fn join(&mut self) {
         let ends = self
             .spans
             .keys()
@@ -46,13 +46,13 @@ impl SpanSet {
     }
 
     /// Returns the sum of the lengths.
-    pub(super) const fn bytes(&self) -> u64 {
+    pub const fn bytes(&self) -> u64 {
         self.bytes
     }
 
     /// Adds a range. Those that it overlaps become one range with it, so that no byte is lost or
     /// counted twice: after [`Self::join`], a range may be added that is within the joined one.
-    pub(super) fn insert(&mut self, (mut from, mut till): Span) {
+    pub fn insert(&mut self, (mut from, mut till): Span) {
         while let Some((other, end)) = self.overlapping((from, till)) {
             self.spans.remove(&other);
             self.bytes -= end - other;
@@ -69,7 +69,7 @@ impl SpanSet {
     }
 
     /// Removes `part`. Returns false if it is not within one range.
-    pub(super) fn take(&mut self, part: Span) -> bool {
+    pub fn take(&mut self, part: Span) -> bool {
         if self.spans.len() > SPANS_MAX || part.0 >= part.1 {
             return false;
         }
