@@ -87,3 +87,26 @@ fn release_of_an_unknown_request_has_no_outcome() {
     player.drain();
     assert_eq!((player.outcomes.len(), player.sent.len()), (0, 0));
 }
+
+#[test]
+fn question_of_a_domain_without_part_in_the_path_is_ignored() {
+    let plan = plan(3, false);
+    let mut player = Player::new(&plan, B);
+    player.hear(A, hold(&plan, BEGIN, B));
+    assert_eq!(player.hear(C, Body::Ask { key: key() }), []);
+    assert_eq!((player.domain.ignored(), player.held()), (1, 1));
+}
+
+#[test]
+fn end_of_a_range_is_passed_on_to_the_source_only() {
+    let plan = plan(3, false);
+    let mut player = Player::new(&plan, B);
+    player.hear(A, hold(&plan, BEGIN, C));
+    let ended = Body::RangeDone {
+        key: key(),
+        range: 3,
+    };
+    assert_eq!(player.hear(C, ended.clone()), [(A, ended.clone())]);
+    assert_eq!(player.hear(A, ended), []);
+    assert_eq!(player.domain.ignored(), 1);
+}
