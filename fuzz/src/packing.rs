@@ -8,10 +8,10 @@ use lighthaul_packing::{Checker, Message, Schema};
 pub fn packing(octets: &[u8]) {
     let (text, message) = octets.split_at(octets.iter().position(|octet| *octet == 0).unwrap_or(0));
     let text = std::str::from_utf8(text).unwrap_or_default();
-    let known = text.parse::<Schema>().ok().map(|schema| {
-        assert_eq!(schema.to_string().parse::<Schema>().as_ref(), Ok(&schema));
-        schema
-    });
+    let known = text.parse::<Schema>().ok();
+    if let Some(schema) = &known {
+        assert_eq!(schema.to_string().parse::<Schema>().as_ref(), Ok(schema));
+    }
     let schema = Arc::new(known.unwrap_or_else(|| SCHEMA.parse().expect("a schema")));
     let message = message.strip_prefix(b"\0").unwrap_or(message);
     let Ok(Some(read)) = Checker::new(&schema).take(message) else {

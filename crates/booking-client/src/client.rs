@@ -22,44 +22,14 @@ use crate::json::{
 };
 use crate::patience::{Failure, patiently};
 
+pub use crate::client_error::ClientError;
+
 /// Client of one scheduler.
 #[derive(Clone, Debug)]
 pub struct Client {
     caller: HttpsClient,
     url: String,
     token: Option<String>,
-}
-
-/// Reason for which a request failed.
-#[derive(Debug, thiserror::Error)]
-pub enum ClientError {
-    /// The scheduler refused the request.
-    #[error("{}", .0.detail)]
-    Problem(Box<Problem>),
-    /// The server cannot prove that it is the scheduler.
-    #[error("cannot trust the scheduler at {url}: {why}")]
-    Untrusted {
-        /// URL of the scheduler.
-        url: String,
-        /// Reason of the failure.
-        why: String,
-    },
-    /// The scheduler cannot be reached.
-    #[error("cannot reach the scheduler at {url}: {why}")]
-    Network {
-        /// URL of the scheduler.
-        url: String,
-        /// Reason of the failure.
-        why: String,
-    },
-    /// The server does not follow the protocol.
-    #[error("the server at {url} is not a scheduler of this version: {why}")]
-    Protocol {
-        /// URL of the server.
-        url: String,
-        /// Reason of the failure.
-        why: String,
-    },
 }
 
 /// Selection of reservations.
@@ -269,7 +239,7 @@ impl Client {
     }
 
     /// Reads something, and again after failures that may pass.
-    pub(crate) fn get_often<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
+    pub(crate) fn read_often<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
         patiently(|_| self.try_get(path))
     }
 

@@ -35,7 +35,7 @@ impl Client {
 
     /// Returns a job.
     pub fn job(&self, id: u64) -> Result<JobView, ClientError> {
-        self.get_often(&format!("/v1/jobs/{id}"))
+        self.read_often(&format!("/v1/jobs/{id}"))
     }
 
     /// Returns a part of the list of jobs, the newest first.
@@ -51,18 +51,18 @@ impl Client {
         if let Some(before) = filter.before {
             write!(path, "&before={before}").ok();
         }
-        self.get_often(&path)
+        self.read_often(&path)
     }
 
     /// Returns the history of a job, the oldest event first.
     pub fn job_events(&self, id: u64) -> Result<Vec<JobEventView>, ClientError> {
-        self.get_often(&format!("/v1/jobs/{id}/events"))
+        self.read_often(&format!("/v1/jobs/{id}/events"))
     }
 
     /// Returns the next pieces of a job's log after `after`, an attempt and a number within it.
     pub fn job_log(&self, id: u64, after: (u32, u64)) -> Result<Vec<JobLogPiece>, ClientError> {
         let (attempt, after) = after;
-        self.get_often(&format!(
+        self.read_often(&format!(
             "/v1/jobs/{id}/log?attempt={attempt}&after={after}"
         ))
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use lighthaul_io::host::wait::pause;
 
-use crate::client::ClientError;
+use crate::client_error::ClientError;
 
 /// Failure of one request.
 #[derive(Debug)]

@@ -165,6 +165,7 @@ pub enum Fault {
 impl Coded for Fault {
     fn code(&self) -> Code {
         match self {
+            Self::Packing(why) if why.is_of_peer() => Code::Protocol,
             Self::NoSource
             | Self::SeveralHosts
             | Self::ExactTarget
@@ -190,9 +191,8 @@ impl Coded for Fault {
             | Self::ObjectRate
             | Self::OtherSchema
             | Self::TypedFrames
+            | Self::Packing(_)
             | Self::Packets(_) => Code::Usage,
-            Self::Packing(why) if why.is_of_peer() => Code::Protocol,
-            Self::Packing(_) => Code::Usage,
             Self::AllMoversFailed(error) | Self::NotPlaced { error, .. } => error.code(),
             Self::Wait(_) | Self::Thread(_) | Self::Socket(_) => Code::Io,
             Self::NoAddress(_) | Self::NoRoute { .. } => Code::Network,

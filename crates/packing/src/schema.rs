@@ -304,8 +304,9 @@ mod tests {
             };
             assert_eq!(at, place, "{text}: {why}");
         }
-        let many: String = (0..300).map(|nth| format!("f{nth}: u8, ")).collect();
-        assert!(format!("A {{ {many} }}").parse::<Schema>().is_err());
+        let many: Vec<String> = (0..300).map(|nth| format!("f{nth}: u8")).collect();
+        let many = format!("A {{ {} }}", many.join(", "));
+        assert!(many.parse::<Schema>().is_err());
         assert!(
             format!("{} {{}}", "x".repeat(65))
                 .parse::<Schema>()

@@ -15,7 +15,7 @@ use crate::number::Number;
 use crate::schema::{FieldType, Schema, TEXT_MAX};
 use crate::value::Value;
 
-/// What a message of a stream is.
+/// Content of one message of a stream.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Frame<'a> {
     /// Text of the schema of the messages that follow.

@@ -31,14 +31,14 @@ impl End {
 }
 
 /// Ends a job. Jobs after it start or fail, and a recurring job is submitted again. If many jobs wait for it, only some
-/// learn of it at once: [`settle`] tells the others.
+/// learn of it at once: [`settle`] passes it to the others.
 pub(crate) fn end(database: &mut dyn Database, now: u64, id: JobId, how: &End) -> Result<()> {
     end_one(database, now, id, how)?;
     settle(database, now, SETTLED_AT_ONCE).map(drop)
 }
 
-/// Tells up to `most` jobs that a job before them has ended. They start or fail, and those after failed ones are told,
-/// too. Returns the number of told jobs.
+/// Passes the ends of jobs to up to `most` jobs after them. They start or fail, and so do those after failed ones.
+/// Returns the number of these jobs.
 pub(crate) fn settle(database: &mut dyn Database, now: u64, most: usize) -> Result<usize> {
     let mut count = 0;
     let sql = "SELECT job, state FROM ending ORDER BY job LIMIT 1 FOR UPDATE SKIP LOCKED";
@@ -51,7 +51,7 @@ pub(crate) fn settle(database: &mut dyn Database, now: u64, most: usize) -> Resu
     Ok(count)
 }
 
-/// Tells some jobs of the end of a job. Returns true if no further job waits for it.
+/// Passes the end of a job to some jobs after it. Returns true if no further job waits for it.
 pub(crate) fn settle_job(database: &mut dyn Database, now: u64, id: JobId) -> Result<bool> {
     let sql = "SELECT state FROM ending WHERE job = $1 FOR UPDATE";
     let Some(row) = optional(database, sql, &[id.into()])? else {
@@ -62,8 +62,8 @@ pub(crate) fn settle_job(database: &mut dyn Database, now: u64, id: JobId) -> Re
     optional(database, sql, &[id.into()]).map(|row| row.is_none())
 }
 
-/// Tells up to `most` jobs after `id` that it has ended, in the order of their numbers. So transactions lock jobs in the
-/// same order. Returns the number of told jobs.
+/// Passes the end of a job to up to `most` jobs after it, in the order of their numbers. So transactions lock jobs in the
+/// same order. Returns the number of these jobs.
 fn tell(
     database: &mut dyn Database,
     now: u64,
@@ -103,7 +103,7 @@ fn release(database: &mut dyn Database, now: u64, id: JobId, dependent: JobId) -
     Ok(())
 }
 
-/// Ends one job, and notes that jobs after it must be told.
+/// Ends one job, and notes that jobs after it must learn of it.
 fn end_one(database: &mut dyn Database, now: u64, id: JobId, how: &End) -> Result<()> {
     if state(database, id)?.is_end() {
         return Ok(());

@@ -156,7 +156,7 @@ impl Queue {
         rows.iter().map(piece).collect()
     }
 
-    /// Returns true if no job is queued, runs, waits for a time, or is being told of the end of another one.
+    /// Returns true if no job is queued, runs, waits for a time, or must learn of the end of another one.
     pub fn is_idle(&mut self) -> Result<bool> {
         let sql = "SELECT 1 FROM job WHERE state = 1 UNION ALL SELECT 1 FROM job WHERE state = 2 \
                    UNION ALL SELECT 1 FROM job WHERE state = 0 AND waits = 0 UNION ALL SELECT 1 FROM ending LIMIT 1";

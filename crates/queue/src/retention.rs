@@ -7,6 +7,7 @@ use crate::error::Result;
 use crate::job::JobId;
 use crate::owner;
 use crate::queue::Queue;
+use crate::spec::KEYS_KEPT;
 
 /// Most that the jobs of an owner may keep in a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,7 +161,5 @@ fn delete(database: &mut dyn Database, id: JobId) -> Result<()> {
     Ok(())
 }
 
-/// Time in milliseconds for which the key of a request is kept.
-pub(crate) const KEYS_KEPT: u64 = 24 * 3600 * 1000;
 /// Octets above which the log of a job loses its oldest attempts.
 const JOB_LOG_MAX: u64 = 1 << 20;

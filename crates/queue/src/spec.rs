@@ -39,3 +39,6 @@ pub struct Request {
     /// Most jobs of the owner that have not ended; `u64::MAX` for any number.
     pub open_max: u64,
 }
+
+/// Time in milliseconds for which the key of a request is kept.
+pub(crate) const KEYS_KEPT: u64 = 24 * 3600 * 1000;

@@ -7,8 +7,7 @@ use crate::database::{Database, one};
 use crate::error::{Error, Result};
 use crate::job::{JobId, JobState};
 use crate::life::{record, state};
-use crate::retention::KEYS_KEPT;
-use crate::spec::{JobSpec, Request};
+use crate::spec::{JobSpec, KEYS_KEPT, Request};
 
 /// Submits a job.
 pub(crate) fn insert(database: &mut dyn Database, now: u64, spec: &JobSpec) -> Result<JobId> {

@@ -1,8 +1,8 @@
 //! Turns of owners: which job a free worker starts next, and which job makes room for it.
 //!
-//! Jobs hold their workers for a long time. So an owner whose jobs have started while nobody waited could hold all
-//! workers. Once another owner waits, the limit of an owner is its share of the running jobs. A worker without a free
-//! slot interrupts a job beyond that limit, and the job resumes later. While nobody else waits, there is no limit.
+//! Jobs hold their workers for a long time. So an owner whose jobs have started while no other owner waited could hold
+//! all workers. Once another owner waits, the limit of an owner is its share of the running jobs. A worker without a free
+//! slot interrupts a job beyond that limit, and the job resumes later. While no other owner waits, there is no limit.
 
 use std::collections::BTreeMap;
 

@@ -83,6 +83,7 @@ pub fn work(
         tell,
         next: clock.now(),
         trimmed: (clock.now(), String::new()),
+        looks: clock.now(),
         crowded: None,
         failures: 0,
         has_worked: false,
@@ -112,6 +113,8 @@ struct Worker<'a> {
     next: Instant,
     /// Time of the next look for what is beyond a bound, and the owner that was looked at last.
     trimmed: (Instant, String),
+    /// Time of the next look for owners that wait.
+    looks: Instant,
     /// Time since which an owner waits for its share.
     crowded: Option<Instant>,
     /// Failures of the queue since it worked.
@@ -202,7 +205,7 @@ impl Worker<'_> {
         Ok(moved == 0 && self.is_over()?)
     }
 
-    /// Returns true if the worker goes on after a failure. One of the first look may be a wrong setting.
+    /// Returns true if the worker continues after a failure. One of the first look may be a wrong setting.
     const fn continues(&self, why: &Error) -> bool {
         why.may_pass() || self.has_worked && why.may_pass_again()
     }
@@ -355,6 +358,12 @@ impl Worker<'_> {
             self.crowded = None;
             return Ok(());
         }
+        let now = self.clock.now();
+        if now < self.looks {
+            return Ok(());
+        }
+        // it reads something of each owner
+        self.looks = now + self.settings.turn / 10;
         let slice = millis(self.settings.turn).saturating_mul(SLICE);
         let own: Vec<&Job> = self.running.iter().map(|slot| &slot.job).collect();
         let crowd = self.queue.crowd()?;
@@ -362,7 +371,6 @@ impl Worker<'_> {
             self.crowded = None;
             return Ok(());
         };
-        let now = self.clock.now();
         let since = *self.crowded.get_or_insert(now);
         if now.since(since) < self.settings.turn {
             return Ok(());
