@@ -117,7 +117,7 @@ impl EntryChecker<'_> {
 
 impl Publisher<'_> {
     /// Gives objects their names, after all of their bytes were compared with the source.
-    pub(super) fn publish_objects(&mut self, files: Vec<Arc<PendingFile>>) {
+    pub(super) fn publish_objects(&mut self, files: &[Arc<PendingFile>]) {
         let uploads = || {
             let files = files.iter().filter(|file| !file.fill().failed);
             files.filter_map(|file| Some((file, file.upload.as_ref()?)))

@@ -223,7 +223,7 @@ impl<'a> Publisher<'a> {
         for file in whole {
             self.publish(&file);
         }
-        self.publish_objects(objects);
+        self.publish_objects(&objects);
         self.link();
         self.leave();
         if self.table.placed.is_full() {
