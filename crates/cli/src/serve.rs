@@ -133,7 +133,7 @@ fn limits(args: &ServeLimits) -> Limits {
 
 /// Opens the object stores, each with a name that clients see as a directory of the root.
 fn stores(args: &Serve, root: &Path) -> Result<Stores, Error> {
-    let spool = args.spool.as_deref().unwrap_or(Path::new(SPOOL));
+    let spool = args.spool.as_deref().unwrap_or_else(|| Path::new(SPOOL));
     let mut stores = Stores::new();
     for text in &args.store {
         let malformed = || {

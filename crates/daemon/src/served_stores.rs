@@ -74,12 +74,12 @@ fn find<'a>(
     if settings.stores.is_empty() {
         return None;
     }
-    let top = settings.root.as_deref().unwrap_or(Path::new("/"));
+    let top = settings.root.as_deref().unwrap_or_else(|| Path::new("/"));
     let own = match &rights.root {
         Some(root) => root.strip_prefix(top).ok()?,
         None => Path::new(""),
     };
-    let within = rights.within.as_deref().unwrap_or(Path::new(""));
+    let within = rights.within.as_deref().unwrap_or_else(|| Path::new(""));
     let mut whole = PathBuf::new();
     for part in [own, within, path] {
         for name in part.components() {

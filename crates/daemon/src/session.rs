@@ -13,6 +13,7 @@ use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, PoisonError};
 
 use lighthaul_copy::budget::Budget;
+use lighthaul_copy::message::Target;
 use lighthaul_copy::relay::copy_request;
 use lighthaul_copy::watch::{CopyEvent, Summary};
 use lighthaul_files::execute::Scope;
@@ -259,14 +260,7 @@ fn work(
             target,
             mut options,
         } => {
-            let landing = match served_stores::open(own, rights, (&target, &mut options))? {
-                Some(in_store) => in_store,
-                None => TargetFolder::open(
-                    &target,
-                    &Arc::new(rights.access()?),
-                    options.dry_run.is_some(),
-                )?,
-            };
+            let landing = landing(own, rights, &target, &mut options)?;
             agree()?;
             let settings = receive::Settings {
                 plain: hello.plain,
@@ -324,6 +318,26 @@ fn work(
         Request::Stream(wanted) => serve_stream(session, &role, &wanted, &hello, rights),
         Request::Expect { .. } | Request::Gateway(_) => Err(Fault::UnknownTopic.into()),
     }
+}
+
+/// Opens the target of a copy: a directory of this host, or of an object store.
+fn landing(
+    settings: &Settings,
+    rights: &Rights,
+    target: &Target,
+    options: &mut Options,
+) -> Result<TargetFolder, Error> {
+    let in_store = served_stores::open(settings, rights, (target, options))?;
+    in_store.map_or_else(
+        || {
+            TargetFolder::open(
+                target,
+                &Arc::new(rights.access()?),
+                options.dry_run.is_some(),
+            )
+        },
+        Ok,
+    )
 }
 
 /// Serves ranges of files, and changes to them.

@@ -150,7 +150,7 @@ async fn ranges(shared: &Shared, item: &Arc<Item>) -> Result<(Partial, Attribute
     let mut partial = opened(shared, item, &known).await?;
     let mut sums = std::mem::take(&mut partial.held);
     let partial = Arc::new(partial);
-    for (number, _) in &sums {
+    for number in sums.keys() {
         let (from, till) = range(*number, size);
         shared.job.report.held(till - from);
     }
