@@ -241,7 +241,7 @@ impl Contest {
             Event::Longer(rtt) => {
                 simulation.time = time * 2;
                 let link = LinkConfig {
-                    delay: rtt - point.rtt / 2,
+                    delay: rtt.saturating_sub(point.rtt / 2),
                     ..simulation.link
                 };
                 simulation.changes.push(Change {
