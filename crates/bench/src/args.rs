@@ -68,8 +68,19 @@ pub(crate) struct GridArgs {
     /// Emulate points of the grid with real programs, instead of simulating them
     #[arg(long, requires = "grid")]
     pub(crate) emulate: bool,
+    /// Print the shares of auto and TCP in simulated contests; --quick omits paths of 1 Gb/s
+    #[arg(long, conflicts_with_all = ["grid", "keep", "list"])]
+    pub(crate) contests: bool,
+    /// Starts of each contest, at different times of the competing flow
+    #[arg(
+        long,
+        requires = "contests",
+        default_value_t = 4,
+        value_name = "NUMBER"
+    )]
+    pub(crate) phases: u32,
     /// Threads of the simulation
-    #[arg(long, requires = "grid", default_value_t = 2, value_name = "NUMBER")]
+    #[arg(long, default_value_t = 2, value_name = "NUMBER")]
     pub(crate) jobs: usize,
     /// Directory with the plan of the grid, for its tables and pictures
     #[arg(

@@ -27,6 +27,7 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let result = match &args.internal {
         Some(InternalCommand::Inside { plan }) => inside::run(plan),
         Some(InternalCommand::Side(side)) => side::run(side),
+        None if args.grid.contests => grid::contests(&args.grid, args.quick),
         None if args.grid.grid => grid::run(&args.grid, args.quick, &args.lighthaul),
         None => run(args),
     };

@@ -5,7 +5,9 @@
 //! - `table`: results as CSV, from which a run continues; `verdict`: distance of `auto` from the best
 //! - `page`, `picture`: text and heat map; `reason`: why `auto` falls behind
 //! - `run`: the command; `results`: its rows so far
+//! - `contests`: shares of `auto` and TCP on shared paths, to judge a change of the rate control
 
+mod contests;
 mod emulated;
 mod page;
 mod picture;
@@ -18,4 +20,5 @@ mod simulated;
 mod table;
 mod verdict;
 
+pub(crate) use contests::run as contests;
 pub(crate) use run::run;

@@ -12,6 +12,7 @@ use core::time::Duration;
 use lighthaul_base::{Instant, Rate};
 use lighthaul_parts::packet_layout;
 
+use super::competition::Competition;
 use super::wire::{HEAD_LEN, PACKETS_MAX};
 
 /// Parameters of one transfer. They are the same on both sides unless a field says otherwise.
@@ -79,6 +80,10 @@ pub struct Memory {
     pub doubt: Option<DelayJump>,
     /// Time by which the route has become longer since the round-trip time was measured ([`Mode::Swift`]).
     pub longer: Duration,
+    /// Factor by which the target delay is raised because of competing traffic, in thousandths ([`Mode::Swift`]).
+    pub target_milli: u32,
+    /// Signs of other flows ([`Mode::Swift`]).
+    pub competition: Competition,
 }
 
 /// Jump of the delay that may come from a longer route instead of a queue, and the following reduction of the rate.
@@ -107,6 +112,7 @@ impl Memory {
     pub fn measured(rate: Rate, rtt: Duration) -> Self {
         Self {
             start_max: rate,
+            competition: Competition::measured(rate.as_bps()),
             ..Self::new(rate.scaled(1, 2), rtt)
         }
     }
@@ -127,6 +133,8 @@ impl Memory {
             calm: 0,
             doubt: None,
             longer: Duration::ZERO,
+            target_milli: 1000,
+            competition: Competition::UNKNOWN,
         }
     }
 }

@@ -35,6 +35,7 @@ fn config(object_len: u64, delay: Duration) -> Config {
 }
 
 /// Runs a transfer to its end. Returns its world and the events.
+#[expect(clippy::large_types_passed_by_value, reason = "each test has its own")]
 fn run(config: Config, path: &PathConfig, seed: u64) -> (Simulation<Sender, Receiver>, Vec<Event>) {
     let sender = Sender::new(Instant::ZERO, config, seed);
     let receiver = Receiver::new(Instant::ZERO, config, seed);

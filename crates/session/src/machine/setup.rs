@@ -89,9 +89,15 @@ impl Setup {
             Learned::Path(memory) => memory,
             // the rest was measured with capacity that may belong to other flows
             Learned::Nothing | Learned::Width(_) | Learned::Socket(_) | Learned::Room(_) => {
-                sabul::Memory {
-                    is_remembered: self.is_remembered,
-                    ..sabul::Memory::measured(self.path_rate, self.rtt)
+                let measured = sabul::Memory::measured(self.path_rate, self.rtt);
+                if self.is_remembered {
+                    sabul::Memory {
+                        is_remembered: true,
+                        competition: sabul::competition::Competition::UNKNOWN,
+                        ..measured
+                    }
+                } else {
+                    measured
                 }
             }
         };

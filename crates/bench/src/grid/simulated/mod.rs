@@ -21,4 +21,5 @@ mod bad_days;
 #[cfg(test)]
 mod protocol_change;
 
+pub(crate) use scheduled_changes::{Change, Changed};
 pub(crate) use transfer::Simulation;

@@ -197,6 +197,11 @@ impl Endpoint for TransferSender {
                     self.phase = Phase::Measuring(train);
                 }
             }
+            Phase::Measuring(train) if train.is_overdue(now) => {
+                if let Some(measured) = train.handle_report(now, Report::default()) {
+                    self.decide(now, measured);
+                }
+            }
             Phase::Lanes(lanes) => lanes.handle_timeout(now),
             Phase::Tcp(connections) => connections.handle_timeout(now),
             Phase::Switched(connections, lanes) => {
@@ -245,7 +250,7 @@ impl Endpoint for TransferSender {
     fn poll_timeout(&self) -> Option<Deadline> {
         let due = match &self.phase {
             Phase::Exploring(end) => *end,
-            Phase::Measuring(train) => train.due().unwrap_or(Instant::NEVER),
+            Phase::Measuring(train) => train.due(),
             Phase::Lanes(lanes) => lanes.due().min(self.report),
             Phase::Tcp(connections) if self.switch.is_some() => connections.due().min(self.report),
             Phase::Tcp(connections) => connections.due(),

@@ -16,6 +16,8 @@ const BYTES_MAX: u64 = 16 << 20;
 const CARD_RATE: Rate = Rate::from_mbps(10_000);
 /// Time without datagrams after which a train has ended.
 const QUIET: Duration = Duration::from_millis(25);
+/// Time after which a report no longer comes, as in a copy.
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// A train that lost up to this fraction (1/50) is measured as if it had lost nothing.
 const LOSS_SHARE_MAX: u64 = 50;
 /// Rate on a path that lost all of a train.
@@ -66,9 +68,18 @@ impl TrainSender {
         })
     }
 
-    /// Returns the time of the next datagram.
-    pub(crate) fn due(&self) -> Option<Instant> {
-        (self.sent < self.count).then_some(self.at)
+    /// Returns the time of the next datagram, or at which the report of a lost train is no longer awaited.
+    pub(crate) fn due(&self) -> Instant {
+        if self.sent < self.count {
+            self.at
+        } else {
+            self.at + TIMEOUT
+        }
+    }
+
+    /// True if the report of a train is overdue.
+    pub(crate) fn is_overdue(&self, now: Instant) -> bool {
+        self.sent == self.count && now >= self.due()
     }
 
     /// Takes the report of a train. Returns the rate and the loss after the second.
@@ -149,7 +160,7 @@ struct Arrivals {
 }
 
 /// Report about a train.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Report {
     pub(crate) bytes: u64,
     pub(crate) time: Duration,
