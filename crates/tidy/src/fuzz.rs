@@ -164,7 +164,7 @@ const REACHED: [(&str, &str); 75] = [
 ];
 
 /// Files and directories that decode only trusted data (of the operator, the user or Lighthaul), with a reason.
-const TRUSTED: [(&str, &str); 66] = [
+const TRUSTED: [(&str, &str); 67] = [
     (
         "crates/objects/src/stores/bucket/profile.rs",
         "files and programs of the user",
@@ -225,7 +225,6 @@ const TRUSTED: [(&str, &str); 66] = [
         "requests that the calling program passes",
     ),
     ("crates/queue/src/secrets.rs", "its own store"),
-    ("crates/python/src/queue.rs", "jobs of the same program"),
     (
         "crates/database/src/postgres_server.rs",
         "a URL and a file of the operator",
