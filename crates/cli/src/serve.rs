@@ -39,23 +39,7 @@ pub(crate) fn run(args: &Serve) -> Result<(), Error> {
         })
     };
     if args.once {
-        let settings = Settings {
-            address: SocketAddr::from(([0, 0, 0, 0, 0, 0, 0, 0], 0)),
-            ports: args.port_range,
-            identity: Identity::generate(),
-            // standard input names the client
-            access: AccessPolicy::Listed {
-                keys: PathBuf::new(),
-                tokens: PathBuf::new(),
-            },
-            root: args.root.clone(),
-            plain: true,
-            stores: Stores::new(),
-            relay: true,
-            gateway: None,
-            limits: Limits::default(),
-        };
-        return serve_once(settings, &mut stdout());
+        return serve_once(once(args), &mut stdout());
     }
     let _log = log::start(shared_options::log_format(args.log))?;
     let identity = load_key(&args.key.path.clone().unwrap_or_else(paths::host_key))?;
@@ -106,6 +90,26 @@ pub(crate) fn run(args: &Serve) -> Result<(), Error> {
     // without a service manager the notification has no receiver
     sd_notify::notify(&[NotifyState::Ready]).ok();
     server.run().map_err(|e| listening(&e))
+}
+
+/// Returns the settings of a daemon for one client on standard input.
+fn once(args: &Serve) -> Settings {
+    Settings {
+        address: SocketAddr::from(([0, 0, 0, 0, 0, 0, 0, 0], 0)),
+        ports: args.port_range,
+        identity: Identity::generate(),
+        // standard input names the client
+        access: AccessPolicy::Listed {
+            keys: PathBuf::new(),
+            tokens: PathBuf::new(),
+        },
+        root: args.root.clone(),
+        plain: true,
+        stores: Stores::new(),
+        relay: true,
+        gateway: None,
+        limits: Limits::default(),
+    }
 }
 
 fn limits(args: &ServeLimits) -> Limits {

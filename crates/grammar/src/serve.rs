@@ -27,7 +27,7 @@ pub struct Serve {
     pub root: Option<PathBuf>,
     /// Serve an object store as a directory, as in data=s3://BUCKET
     ///
-    /// Clients copy to lh://HOST/NAME/KEY. The store gets the parts of each object while they arrive. May be given several
+    /// Clients copy to `lh://HOST/NAME/KEY`. The store gets the parts of each object while they arrive. May be given several
     /// times.
     #[arg(
         long,
