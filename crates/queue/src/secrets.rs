@@ -106,7 +106,7 @@ fn masked_user(server: &str) -> Option<String> {
 
 /// Option with a gateway, and perhaps its password.
 const GATEWAY: &str = "--gateway";
-/// Text in the place of a secret.
+/// Text instead of a secret.
 const HIDDEN: &str = "(hidden)";
 /// Fewest octets of a query that is a secret.
 const QUERY_MIN: usize = 8;

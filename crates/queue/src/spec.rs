@@ -39,3 +39,12 @@ pub struct Request {
     /// Most jobs of the owner that have not ended; `u64::MAX` for any number.
     pub open_max: u64,
 }
+
+/// Key of a request that changes a job. A repeated request with the same key changes nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestKey<'a> {
+    /// Client that has chosen the key.
+    pub owner: &'a str,
+    /// Key.
+    pub key: &'a str,
+}

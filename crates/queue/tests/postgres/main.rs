@@ -13,6 +13,8 @@ mod rules;
 #[path = "../queue/series.rs"]
 mod series;
 mod server;
+#[path = "../queue/turns.rs"]
+mod turns;
 #[path = "../queue/workers.rs"]
 mod workers;
 

@@ -8,6 +8,7 @@ mod kill;
 mod reference;
 mod rules;
 mod series;
+mod turns;
 mod workers;
 
 use std::fs;

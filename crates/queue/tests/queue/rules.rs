@@ -1,9 +1,9 @@
 //! Rules of a queue, one by one.
 
-use lighthaul_queue::claims::{ADVANCE_MAX, Order, Report, backoff};
+use lighthaul_queue::claims::{ADVANCE_MAX, Leases, Order, Report, backoff};
 use lighthaul_queue::job::{Attempt, AttemptEnd, JobEnd};
 use lighthaul_queue::list::Selection;
-use lighthaul_queue::{Error, JobId, JobSpec, JobState, Queue, Request};
+use lighthaul_queue::{Error, JobId, JobSpec, JobState, Queue, Request, RequestKey};
 
 use crate::{Folder, spec};
 
@@ -51,22 +51,33 @@ fn higher_priority_starts_first_and_equal_priority_in_order() {
 }
 
 #[test]
-fn owners_share_workers_by_their_shares() {
-    let folder = Folder::new("shares");
+fn late_jobs_and_their_dependents_end_in_batches() {
+    let folder = Folder::new("late-batches");
     let mut queue = folder.queue();
-    let of = |owner: &str| JobSpec {
-        owner: owner.to_owned(),
+    let late = JobSpec {
+        start_by: Some(10),
         ..spec()
     };
-    // a thousand jobs of one owner do not delay the other owners
-    queue.submit(1, &vec![of("ada"); 1000]).unwrap();
-    queue.submit(1, &vec![of("bob"); 20]).unwrap();
-    queue.submit(1, &vec![of("eve"); 20]).unwrap();
-    queue.set_share("eve", 2).unwrap();
-    let claimed = queue.claim(2, "worker", 1000, 16).unwrap();
-    let count = |owner: &str| claimed.iter().filter(|job| job.owner == owner).count();
-    assert_eq!((count("ada"), count("bob"), count("eve")), (4, 4, 8));
-    assert!(queue.set_share("eve", 0).is_err());
+    for first in queue.submit(1, &vec![late; 30]).unwrap() {
+        let after = JobSpec {
+            after: vec![first],
+            ..spec()
+        };
+        queue.submit(1, &vec![after; 20]).unwrap();
+    }
+    let failed = |queue: &mut Queue| queue.counts().unwrap().get(&JobState::Failed).copied();
+    assert!(claim(&mut queue, 11).is_none());
+    assert_eq!(failed(&mut queue), Some(30));
+    let mut before = 30;
+    while before < 630 {
+        queue.advance(11).unwrap();
+        let now = failed(&mut queue).unwrap();
+        assert!(
+            (1..=u64::from(ADVANCE_MAX)).contains(&(now - before)),
+            "{now} after {before}"
+        );
+        before = now;
+    }
 }
 
 #[test]
@@ -236,7 +247,7 @@ fn failures_are_retried_later_and_later_until_the_last_retry() {
     let job = queue.job(id).unwrap();
     assert_eq!((job.state, job.exit), (JobState::Failed, Some(1)));
     // a client with many open jobs cannot
-    let refused = queue.retry_within(now, id, Some(0));
+    let refused = queue.retry_once(now, id, None, 0);
     assert!(matches!(refused, Err(Error::Quota { .. })), "{refused:?}");
     // its user can retry it, with all retries
     queue.retry(now, id).unwrap();
@@ -251,6 +262,44 @@ fn failures_are_retried_later_and_later_until_the_last_retry() {
     assert_eq!(state(&mut queue, id), JobState::Waiting);
     assert_eq!(backoff(0), 10_000);
     assert_eq!(backoff(u32::MAX), 600_000);
+}
+
+#[test]
+fn repeated_retry_or_cancellation_changes_nothing() {
+    let folder = Folder::new("once");
+    let mut queue = folder.queue();
+    let id = submit(&mut queue, 0, spec());
+    let key = |key| Some(RequestKey { owner: "ada", key });
+    let fail = |queue: &mut Queue| {
+        let attempt = claim(queue, 1).unwrap();
+        let how = ended(JobEnd::Failed);
+        queue.finish(2, attempt, &how, &Report::default()).unwrap();
+    };
+    fail(&mut queue);
+    queue.retry_once(3, id, key("r"), u64::MAX).unwrap();
+    // the answer was lost, and the job has failed again before the repetition
+    fail(&mut queue);
+    queue.retry_once(4, id, key("r"), u64::MAX).unwrap();
+    assert_eq!(state(&mut queue, id), JobState::Failed);
+    queue.retry_once(5, id, key("s"), u64::MAX).unwrap();
+    assert_eq!(
+        queue.cancel_once(6, id, key("c")).unwrap(),
+        JobState::Canceled
+    );
+    // another client has retried it meanwhile
+    queue.retry(7, id).unwrap();
+    assert_eq!(
+        queue.cancel_once(8, id, key("c")).unwrap(),
+        JobState::Queued
+    );
+    let reused = queue.cancel_once(9, id, key("r"));
+    assert!(matches!(reused, Err(Error::KeyReused(_))), "{reused:?}");
+    // a refused request leaves no key
+    let refused = queue.retry_once(9, id, key("t"), u64::MAX);
+    assert!(matches!(refused, Err(Error::NotFailed(..))), "{refused:?}");
+    queue.cancel(9, id).unwrap();
+    queue.retry_once(9, id, key("t"), u64::MAX).unwrap();
+    assert_eq!(state(&mut queue, id), JobState::Queued);
 }
 
 #[test]
@@ -362,13 +411,24 @@ fn worker_does_not_take_its_own_attempts_away() {
     let (own, other) = (submit(&mut queue, 0, spec()), submit(&mut queue, 0, spec()));
     let attempt = claim(&mut queue, 1).unwrap();
     claim(&mut queue, 1).unwrap();
-    assert_eq!(queue.advance_beside(5000, &[attempt]).unwrap(), 1);
+    assert_eq!(
+        queue
+            .advance_beside(5000, Leases::EndExcept(&[attempt]))
+            .unwrap(),
+        1
+    );
     assert_eq!(state(&mut queue, own), JobState::Running);
     assert_eq!(state(&mut queue, other), JobState::Queued);
+    assert_eq!(queue.advance_beside(5000, Leases::Keep).unwrap(), 0);
     // an older attempt is not the worker's any more
     assert_eq!(queue.advance(5000).unwrap(), 1);
     claim(&mut queue, 5001).unwrap();
-    assert_eq!(queue.advance_beside(9000, &[attempt]).unwrap(), 1);
+    assert_eq!(
+        queue
+            .advance_beside(9000, Leases::EndExcept(&[attempt]))
+            .unwrap(),
+        1
+    );
 }
 
 #[test]
