@@ -15,6 +15,7 @@ use serde::de::DeserializeOwned;
 use ureq::Body;
 use ureq::http::{Method, Response, StatusCode};
 
+pub use crate::client_error::ClientError;
 use crate::https::{HttpsClient, ServerTrust};
 use crate::json::{
     CalendarView, Change, Event, Health, NewOutage, NewReservation, OutageView, Page, Problem,
@@ -28,38 +29,6 @@ pub struct Client {
     caller: HttpsClient,
     url: String,
     token: Option<String>,
-}
-
-/// Reason for which a request failed.
-#[derive(Debug, thiserror::Error)]
-pub enum ClientError {
-    /// The scheduler refused the request.
-    #[error("{}", .0.detail)]
-    Problem(Box<Problem>),
-    /// The server cannot prove that it is the scheduler.
-    #[error("cannot trust the scheduler at {url}: {why}")]
-    Untrusted {
-        /// URL of the scheduler.
-        url: String,
-        /// Reason of the failure.
-        why: String,
-    },
-    /// The scheduler cannot be reached.
-    #[error("cannot reach the scheduler at {url}: {why}")]
-    Network {
-        /// URL of the scheduler.
-        url: String,
-        /// Reason of the failure.
-        why: String,
-    },
-    /// The server does not follow the protocol.
-    #[error("the server at {url} is not a scheduler of this version: {why}")]
-    Protocol {
-        /// URL of the server.
-        url: String,
-        /// Reason of the failure.
-        why: String,
-    },
 }
 
 /// Selection of reservations.
@@ -87,7 +56,7 @@ impl Client {
     /// Reserves capacity. Repeats the request if the response is lost, without reserving twice.
     pub fn reserve(&self, request: &NewReservation) -> Result<Reservation, ClientError> {
         let key = identity::token();
-        patiently(|_| {
+        patiently(|| {
             let sent = self.try_send(Method::POST, "/v1/reservations", Some(&key), request);
             sent.map_err(Failure::unless_lost)
         })
@@ -269,8 +238,8 @@ impl Client {
     }
 
     /// Reads something, and again after failures that may pass.
-    pub(crate) fn get_often<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
-        patiently(|_| self.try_get(path))
+    pub(crate) fn read_patiently<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
+        patiently(|| self.try_get(path))
     }
 
     fn try_get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {

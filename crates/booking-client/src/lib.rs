@@ -2,7 +2,7 @@
 //!
 //! - [`reservation`]: states of a reservation, as in NSI, and its journal
 //! - [`client`]: client of the REST interface; [`jobs`]: its queue of copies; `patience`:
-//!   repetition of requests; [`json`]: its JSON types
+//!   repetition of requests; `client_error`: their faults; [`json`]: its JSON types
 //! - [`leased_link`]: capacity that a scheduler has for a time, as a link
 //! - [`https`]: HTTP client with its own check of certificates
 //! - [`zone`]: times as people read them, in their time zone
@@ -15,4 +15,5 @@ pub mod leased_link;
 pub mod reservation;
 pub mod zone;
 
+mod client_error;
 mod patience;
