@@ -125,7 +125,6 @@ fn worker_is_stopped_while_another_process_locks_the_queue() {
                 &|| is_stopped.load(SeqCst),
                 &mut |_| {},
             )
-            .unwrap();
         });
         let clock = Clock::start();
         let wait = |is_there: &dyn Fn() -> bool| {
