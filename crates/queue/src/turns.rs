@@ -44,7 +44,6 @@ impl Queue {
     pub fn room(&mut self, now: u64, own: &[&Job], turn: u64) -> Result<Room> {
         let database = &mut *self.database;
         if let Some(attempt) = taken(database)? {
-            // the answer to an earlier call may have been lost
             let is_own = own.iter().any(|job| job.attempt() == attempt);
             return Ok(if is_own {
                 Room::Of(attempt)
@@ -70,7 +69,10 @@ impl Queue {
             // a transaction of another worker that inserts it ends first
             let sql = "INSERT INTO room (one, job, attempt) VALUES (1, 0, 0) ON CONFLICT (one) DO NOTHING";
             if database.execute(sql, &[])? == 0 {
-                return Ok(Room::Taken);
+                // the answer to an earlier call may have been lost
+                let is_own = |taken: &Attempt| own.iter().any(|job| job.attempt() == *taken);
+                let taken = taken(database)?.filter(is_own);
+                return Ok(taken.map_or(Room::Taken, Room::Of));
             }
             let chosen = yielding(database, now, own, turn)?;
             if let Some(Attempt { job, number }) = chosen {
