@@ -8,6 +8,8 @@ mod kill;
 mod lost;
 #[path = "../queue/reference.rs"]
 mod reference;
+#[path = "../queue/requests.rs"]
+mod requests;
 #[path = "../queue/rules.rs"]
 mod rules;
 #[path = "../queue/series.rs"]

@@ -6,6 +6,7 @@ mod file;
 mod full;
 mod kill;
 mod reference;
+mod requests;
 mod rules;
 mod series;
 mod turns;
