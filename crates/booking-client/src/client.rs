@@ -15,6 +15,7 @@ use serde::de::DeserializeOwned;
 use ureq::Body;
 use ureq::http::{Method, Response, StatusCode};
 
+pub use crate::client_error::ClientError;
 use crate::https::{HttpsClient, ServerTrust};
 use crate::json::{
     CalendarView, Change, Event, Health, NewOutage, NewReservation, OutageView, Page, Problem,
@@ -57,7 +58,7 @@ impl Client {
     /// Reserves capacity. Repeats the request if the response is lost, without reserving twice.
     pub fn reserve(&self, request: &NewReservation) -> Result<Reservation, ClientError> {
         let key = identity::token();
-        patiently(|_| {
+        patiently(|| {
             let sent = self.try_send(Method::POST, "/v1/reservations", Some(&key), request);
             sent.map_err(Failure::unless_lost)
         })
@@ -239,8 +240,8 @@ impl Client {
     }
 
     /// Reads something, and again after failures that may pass.
-    pub(crate) fn read_often<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
-        patiently(|_| self.try_get(path))
+    pub(crate) fn read_patiently<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
+        patiently(|| self.try_get(path))
     }
 
     fn try_get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {

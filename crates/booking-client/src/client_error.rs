@@ -1,4 +1,4 @@
-//! Failures of requests to a scheduler.
+//! Faults of requests to a scheduler.
 
 use crate::json::Problem;
 

@@ -7,7 +7,7 @@ use ureq::http::Method;
 
 use crate::client::{Client, ClientError, percent};
 use crate::json::{JobEventView, JobLogPiece, JobPage, JobStatus, JobView, NewJob};
-use crate::patience::{Failure, patiently};
+use crate::patience::patiently;
 
 /// Selection of jobs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,12 +30,12 @@ impl Client {
 
     /// Submits a job with an idempotency key. A second call with the same key returns the job of the first.
     pub fn submit_job_once(&self, job: &NewJob, key: &str) -> Result<JobView, ClientError> {
-        patiently(|_| self.try_send(Method::POST, "/v1/jobs", Some(key), job))
+        patiently(|| self.try_send(Method::POST, "/v1/jobs", Some(key), job))
     }
 
     /// Returns a job.
     pub fn job(&self, id: u64) -> Result<JobView, ClientError> {
-        self.read_often(&format!("/v1/jobs/{id}"))
+        self.read_patiently(&format!("/v1/jobs/{id}"))
     }
 
     /// Returns a part of the list of jobs, the newest first.
@@ -51,55 +51,36 @@ impl Client {
         if let Some(before) = filter.before {
             write!(path, "&before={before}").ok();
         }
-        self.read_often(&path)
+        self.read_patiently(&path)
     }
 
     /// Returns the history of a job, the oldest event first.
     pub fn job_events(&self, id: u64) -> Result<Vec<JobEventView>, ClientError> {
-        self.read_often(&format!("/v1/jobs/{id}/events"))
+        self.read_patiently(&format!("/v1/jobs/{id}/events"))
     }
 
     /// Returns the next pieces of a job's log after `after`, an attempt and a number within it.
     pub fn job_log(&self, id: u64, after: (u32, u64)) -> Result<Vec<JobLogPiece>, ClientError> {
         let (attempt, after) = after;
-        self.read_often(&format!(
+        self.read_patiently(&format!(
             "/v1/jobs/{id}/log?attempt={attempt}&after={after}"
         ))
     }
 
     /// Cancels a job. A running copy stops soon.
     pub fn cancel_job(&self, id: u64) -> Result<JobView, ClientError> {
-        let is_done = |job: &JobView| job.cancel_requested || job.state == JobStatus::Canceled;
-        self.act_on_job(id, "cancel", is_done)
+        self.change_job(id, "cancel")
     }
 
     /// Queues a failed or canceled job again.
     pub fn retry_job(&self, id: u64) -> Result<JobView, ClientError> {
-        let is_ended = |state| matches!(state, JobStatus::Failed | JobStatus::Canceled);
-        let is_done = |job: &JobView| !is_ended(job.state);
-        self.act_on_job(id, "retry", is_done)
+        self.change_job(id, "retry")
     }
 
-    /// Changes a job. If a repeated request is refused, an earlier one may have changed the job: `is_done` says so.
-    fn act_on_job(
-        &self,
-        id: u64,
-        verb: &str,
-        is_done: impl Fn(&JobView) -> bool,
-    ) -> Result<JobView, ClientError> {
-        let path = format!("/v1/jobs/{id}/{verb}");
-        patiently(|again| {
-            let sent = self.try_send(Method::POST, &path, None, &serde_json::json!({}));
-            let is_refused = matches!(&sent, Err(Failure { error: ClientError::Problem(problem), .. })
-                if problem.status == 409);
-            if again
-                && is_refused
-                && let Ok(job) = self.job(id)
-                && is_done(&job)
-            {
-                return Ok(job);
-            }
-            sent
-        })
+    /// Changes a job. Repeats the request if the response is lost, without changing the job twice.
+    fn change_job(&self, id: u64, verb: &str) -> Result<JobView, ClientError> {
+        let (path, key) = (format!("/v1/jobs/{id}/{verb}"), identity::token());
+        let body = serde_json::json!({});
+        patiently(|| self.try_send(Method::POST, &path, Some(&key), &body))
     }
 }

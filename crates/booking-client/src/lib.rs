@@ -1,8 +1,8 @@
 //! Floor 4: client of the scheduler.
 //!
 //! - [`reservation`]: states of a reservation, as in NSI, and its journal
-//! - [`client`]: client of the REST interface; [`jobs`]: its queue of copies; `client_error`:
-//!   failures of requests; `patience`: their repetition; [`json`]: its JSON types
+//! - [`client`]: client of the REST interface; [`jobs`]: its queue of copies; `patience`:
+//!   repetition of requests; `client_error`: their faults; [`json`]: its JSON types
 //! - [`leased_link`]: capacity that a scheduler has for a time, as a link
 //! - [`https`]: HTTP client with its own check of certificates
 //! - [`zone`]: times as people read them, in their time zone

@@ -110,20 +110,16 @@ fn reading_is_repeated_but_a_refusal_is_not() {
 }
 
 #[test]
-fn cancellation_whose_answer_was_lost_is_recognized() {
-    let answers = vec![
-        Answer::Lost,
-        problem(409),
-        Answer::Status(200, job("canceled")),
-    ];
-    let (url, served) = serve(answers);
-    assert_eq!(
-        client(&url).cancel_job(7).unwrap().state,
-        JobStatus::Canceled
-    );
-    let heads = served.join().unwrap();
-    assert!(heads[2].starts_with("GET /v1/jobs/7 "), "{heads:?}");
-    // the first request tells the truth about a job that has ended before
+fn changes_are_repeated_with_the_same_key() {
+    for change in [Client::cancel_job, Client::retry_job] {
+        let answers = vec![Answer::Lost, Answer::Status(200, job("canceled"))];
+        let (url, served) = serve(answers);
+        assert_eq!(change(&client(&url), 7).unwrap().state, JobStatus::Canceled);
+        let heads = served.join().unwrap();
+        let keys = keys(&heads);
+        assert_eq!((keys.len(), keys[0]), (2, keys[1]));
+    }
+    // a refusal is not repeated
     let (url, served) = serve(vec![problem(409)]);
     assert!(client(&url).cancel_job(7).is_err());
     served.join().unwrap();

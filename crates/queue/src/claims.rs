@@ -7,7 +7,7 @@
 use crate::database::{Database, Durability, Row, one, optional};
 use crate::error::Result;
 use crate::job::{Attempt, AttemptEnd, Job, JobEnd, JobId, JobState};
-use crate::life::{self, End, end, enter, record};
+use crate::life::{self, End, SETTLED_AT_ONCE, end_one, enter, record};
 use crate::list::{COLUMNS, job, of_row};
 use crate::queue::Queue;
 use crate::retention::shorten_log;
@@ -22,6 +22,15 @@ pub enum Order {
     Cancel,
     /// Stop the command: another attempt may run.
     Abandon,
+}
+
+/// Leases that [`Queue::advance_beside`] ends, if their workers sent no news in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leases<'a> {
+    /// All but those of these attempts, which the calling worker runs.
+    EndExcept(&'a [Attempt]),
+    /// None: after an outage, other workers renew theirs first.
+    Keep,
 }
 
 /// Progress of an attempt, and lines for its log.
@@ -110,6 +119,7 @@ impl Queue {
             }
             store(database, attempt, report)?;
             settle(database, now, attempt.job, how)?;
+            life::settle(database, now, SETTLED_AT_ONCE)?;
             Ok(true)
         })
     }
@@ -140,12 +150,11 @@ impl Queue {
     /// after others that have ended. Each call moves at most [`ADVANCE_MAX`] of each kind. Returns the number of moved
     /// jobs.
     pub fn advance(&mut self, now: u64) -> Result<usize> {
-        self.advance_beside(now, &[])
+        self.advance_beside(now, Leases::EndExcept(&[]))
     }
 
-    /// Moves jobs as [`Self::advance`] does, but keeps the attempts `own`, which the calling worker runs, even if their
-    /// leases have ended.
-    pub fn advance_beside(&mut self, now: u64, own: &[Attempt]) -> Result<usize> {
+    /// Moves jobs as [`Self::advance`] does, but ends only these leases.
+    pub fn advance_beside(&mut self, now: u64, leases: Leases<'_>) -> Result<usize> {
         let late = self.find(
             "SELECT id, attempt FROM job WHERE state <= 1 AND start_by IS NOT NULL AND start_by < $1 \
              ORDER BY start_by LIMIT $2",
@@ -156,11 +165,16 @@ impl Queue {
              ORDER BY not_before LIMIT $2",
             now,
         )?;
-        let mut lost = self.find(
-            "SELECT id, attempt FROM job WHERE state = 2 AND lease < $1 ORDER BY lease LIMIT $2",
-            now,
-        )?;
-        lost.retain(|attempt| !own.contains(attempt));
+        let lost = match leases {
+            Leases::Keep => Vec::new(),
+            Leases::EndExcept(own) => {
+                let sql = "SELECT id, attempt FROM job WHERE state = 2 AND lease < $1 \
+                           ORDER BY lease LIMIT $2";
+                let mut lost = self.find(sql, now)?;
+                lost.retain(|attempt| !own.contains(attempt));
+                lost
+            }
+        };
         let count = late.len() + due.len() + lost.len();
         let ending = optional(&mut *self.database, "SELECT 1 FROM ending LIMIT 1", &[])?;
         if count == 0 && ending.is_none() {
@@ -170,7 +184,7 @@ impl Queue {
             // another worker may have moved some of them meanwhile
             for &Attempt { job: id, .. } in &late {
                 if is_still(database, id, "state <= 1 AND start_by < $2", now)? {
-                    end(database, now, id, &End::failed(LATE))?;
+                    end_one(database, now, id, &End::failed(LATE))?;
                 }
             }
             for &Attempt { job: id, .. } in &due {
@@ -184,8 +198,8 @@ impl Queue {
                     lose(database, now, id)?;
                 }
             }
-            let told = life::settle(database, now, ADVANCE_MAX as usize)?;
-            Ok(count + told)
+            let informed = life::settle(database, now, ADVANCE_MAX as usize)?;
+            Ok(count + informed)
         })
     }
 
@@ -236,17 +250,17 @@ fn settle(database: &mut dyn Database, now: u64, id: JobId, how: &AttemptEnd) ->
         text: how.text.clone(),
     };
     match how.end {
-        JobEnd::Done => end(database, now, id, &ended(JobState::Done)),
-        JobEnd::Failed => end(database, now, id, &ended(JobState::Failed)),
-        JobEnd::Canceled => end(database, now, id, &End::canceled()),
+        JobEnd::Done => end_one(database, now, id, &ended(JobState::Done)),
+        JobEnd::Failed => end_one(database, now, id, &ended(JobState::Failed)),
+        JobEnd::Canceled => end_one(database, now, id, &End::canceled()),
         JobEnd::Released => requeue(database, now, id, &how.text),
         JobEnd::Retry => {
             let job = job(database, id)?;
             if job.is_cancel_requested {
-                return end(database, now, id, &End::canceled());
+                return end_one(database, now, id, &End::canceled());
             }
             if job.failures >= job.retries {
-                return end(database, now, id, &ended(JobState::Failed));
+                return end_one(database, now, id, &ended(JobState::Failed));
             }
             let due = now.saturating_add(backoff(job.failures));
             let sql = "UPDATE job SET failures = failures + 1, not_before = $2, exit = $3, text = $4, lease = NULL \
@@ -267,7 +281,7 @@ fn lose(database: &mut dyn Database, now: u64, id: JobId) -> Result<()> {
     let (losses, worker): (u32, String) = (row.get(0)?, row.get(1)?);
     if losses > LOSSES_MAX && !job(database, id)?.is_cancel_requested {
         let why = format!("{losses} workers ended during it, the last of them {worker}");
-        return end(database, now, id, &End::failed(why));
+        return end_one(database, now, id, &End::failed(why));
     }
     requeue(database, now, id, &format!("no news from {worker}"))
 }
@@ -275,7 +289,7 @@ fn lose(database: &mut dyn Database, now: u64, id: JobId) -> Result<()> {
 /// Queues a running job again, or ends it if its user canceled it.
 fn requeue(database: &mut dyn Database, now: u64, id: JobId, why: &str) -> Result<()> {
     if job(database, id)?.is_cancel_requested {
-        return end(database, now, id, &End::canceled());
+        return end_one(database, now, id, &End::canceled());
     }
     let sql = "UPDATE job SET lease = NULL WHERE id = $1";
     database.execute(sql, &[id.into()])?;
@@ -293,6 +307,11 @@ fn store(database: &mut dyn Database, attempt: Attempt, report: &Report) -> Resu
         return Ok(());
     }
     let (number, text) = (attempt.number, &report.log);
+    // a repeated piece replaces the one before
+    let sql = "UPDATE job SET logged = logged + $2 - COALESCE( \
+               (SELECT OCTET_LENGTH(text) FROM log WHERE job = $1 AND attempt = $3 AND seq = $4), 0) WHERE id = $1";
+    let (len, piece) = (text.len(), report.piece);
+    database.execute(sql, &[id.into(), len.into(), number.into(), piece.into()])?;
     if report.piece == 0 {
         let sql = "INSERT INTO log (job, attempt, seq, text) SELECT $1, $2, \
                    (SELECT COALESCE(MAX(seq), 0) + 1 FROM log WHERE job = $1 AND attempt = $2), $3";
@@ -300,11 +319,8 @@ fn store(database: &mut dyn Database, attempt: Attempt, report: &Report) -> Resu
     } else {
         let sql = "INSERT INTO log (job, attempt, seq, text) VALUES ($1, $2, $3, $4) \
                    ON CONFLICT (job, attempt, seq) DO UPDATE SET text = excluded.text";
-        let piece = report.piece;
         database.execute(sql, &[id.into(), number.into(), piece.into(), text.into()])?;
     }
-    let sql = "UPDATE job SET logged = logged + $2 WHERE id = $1";
-    database.execute(sql, &[id.into(), text.len().into()])?;
     shorten_log(database, id, number)
 }
 

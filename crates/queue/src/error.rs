@@ -30,6 +30,16 @@ pub enum Error {
         /// Format that this version reads.
         supported: i32,
     },
+    /// A file that an earlier version has written.
+    #[error("cannot use the queue {}: its format is {found}, and this version uses {supported}; end its jobs with the earlier version, and move the file away", path.display())]
+    Older {
+        /// Path of the file.
+        path: PathBuf,
+        /// Format of the file.
+        found: i32,
+        /// Format that this version uses.
+        supported: i32,
+    },
     /// A database of another program.
     #[error("cannot use the queue {}: it is a database of another program; name another file with --queue", .0.display())]
     Foreign(PathBuf),
@@ -82,7 +92,8 @@ pub enum Error {
     Url(#[from] DatabaseUrlError),
     /// A server with tables of another version.
     #[error(
-        "cannot use the queue: its format is {found}, and this version uses {supported}; update lighthaul"
+        "cannot use the queue: its format is {found}, and this version uses {supported}; {}",
+        if *found > i64::from(*supported) { "update lighthaul" } else { "end its jobs with the earlier version, and name another database or search_path" }
     )]
     ServerFormat {
         /// Format of the tables.
@@ -170,6 +181,11 @@ impl Error {
         )
     }
 
+    /// Returns true if the same fault meets each further change for now.
+    pub(crate) const fn is_of_all(&self) -> bool {
+        self.is_away() || matches!(self, Self::Busy { .. } | Self::DiskFull { .. })
+    }
+
     /// Returns true if the database may be used again later, without a change of settings.
     pub const fn may_pass(&self) -> bool {
         match self {
@@ -177,6 +193,7 @@ impl Error {
             Self::Server { fault, .. } => fault.may_pass(),
             Self::Damaged { .. }
             | Self::Newer { .. }
+            | Self::Older { .. }
             | Self::Foreign(_)
             | Self::Missing(_)
             | Self::Failed { .. }
@@ -205,6 +222,7 @@ impl Error {
         match self {
             Self::Damaged { .. }
             | Self::Newer { .. }
+            | Self::Older { .. }
             | Self::Foreign(_)
             | Self::Missing(_)
             | Self::Failed { .. }

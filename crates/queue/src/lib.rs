@@ -9,7 +9,7 @@
 //! - [`job`]: a job, its states and its end; [`spec`]: what a client submits
 //! - [`queue`]: the jobs, and the work of clients; [`claims`]: the work of workers; [`list`]: reading of jobs and events;
 //!   `submission`, `life`: rules within a transaction
-//! - [`owner`]: names of owners; [`turns`]: their turns; [`retention`]: what is kept; [`secrets`]: what is not shown
+//! - [`owner`]: names of owners; [`turns`], `fairness`: their turns; [`retention`]: what is kept; [`secrets`]: what is not shown
 //! - `database`: a file of one host, or a server for workers on many hosts, with the same statements
 //! - [`worker`]: a process that runs jobs; `child`: the command of a job; [`error`]: faults
 //!
@@ -31,10 +31,11 @@ pub mod worker;
 
 mod child;
 mod database;
+mod fairness;
 mod life;
 mod submission;
 
 pub use error::{Error, Result};
 pub use job::{Job, JobEnd, JobId, JobState};
 pub use queue::Queue;
-pub use spec::{JobSpec, Request};
+pub use spec::{JobSpec, Request, RequestKey};

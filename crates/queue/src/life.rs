@@ -31,14 +31,14 @@ impl End {
 }
 
 /// Ends a job. Jobs after it start or fail, and a recurring job is submitted again. If many jobs wait for it, only some
-/// learn of it at once: [`settle`] passes it to the others.
+/// learn of it at once: [`settle`] informs the others.
 pub(crate) fn end(database: &mut dyn Database, now: u64, id: JobId, how: &End) -> Result<()> {
     end_one(database, now, id, how)?;
     settle(database, now, SETTLED_AT_ONCE).map(drop)
 }
 
-/// Passes the ends of jobs to up to `most` jobs after them. They start or fail, and so do those after failed ones.
-/// Returns the number of these jobs.
+/// Informs up to `most` jobs that a job before them has ended. They start or fail, and those after failed ones are
+/// next. Returns the number of informed jobs.
 pub(crate) fn settle(database: &mut dyn Database, now: u64, most: usize) -> Result<usize> {
     let mut count = 0;
     let sql = "SELECT job, state FROM ending ORDER BY job LIMIT 1 FOR UPDATE SKIP LOCKED";
@@ -46,25 +46,25 @@ pub(crate) fn settle(database: &mut dyn Database, now: u64, most: usize) -> Resu
         && let Some(row) = optional(database, sql, &[])?
     {
         let ended = (row.get(0)?, row.get(1)?);
-        count += tell(database, now, ended, most - count)?;
+        count += inform(database, now, ended, most - count)?;
     }
     Ok(count)
 }
 
-/// Passes the end of a job to some jobs after it. Returns true if no further job waits for it.
+/// Informs some jobs of the end of a job. Returns true if no further job waits for it.
 pub(crate) fn settle_job(database: &mut dyn Database, now: u64, id: JobId) -> Result<bool> {
     let sql = "SELECT state FROM ending WHERE job = $1 FOR UPDATE";
     let Some(row) = optional(database, sql, &[id.into()])? else {
         return Ok(true);
     };
-    tell(database, now, (id, row.get(0)?), SETTLED_AT_ONCE)?;
+    inform(database, now, (id, row.get(0)?), SETTLED_AT_ONCE)?;
     let sql = "SELECT 1 FROM ending WHERE job = $1";
     optional(database, sql, &[id.into()]).map(|row| row.is_none())
 }
 
-/// Passes the end of a job to up to `most` jobs after it, in the order of their numbers. So transactions lock jobs in the
-/// same order. Returns the number of these jobs.
-fn tell(
+/// Informs up to `most` jobs after `id` that it has ended, in the order of their numbers. So transactions lock jobs in the
+/// same order. Returns the number of informed jobs.
+fn inform(
     database: &mut dyn Database,
     now: u64,
     (id, ended): (JobId, JobState),
@@ -103,8 +103,8 @@ fn release(database: &mut dyn Database, now: u64, id: JobId, dependent: JobId) -
     Ok(())
 }
 
-/// Ends one job, and notes that jobs after it must learn of it.
-fn end_one(database: &mut dyn Database, now: u64, id: JobId, how: &End) -> Result<()> {
+/// Ends one job, and notes that jobs after it must be informed.
+pub(crate) fn end_one(database: &mut dyn Database, now: u64, id: JobId, how: &End) -> Result<()> {
     if state(database, id)?.is_end() {
         return Ok(());
     }
@@ -192,7 +192,7 @@ pub(crate) fn state(database: &mut dyn Database, id: JobId) -> Result<JobState> 
 }
 
 /// Most jobs that learn of the end of a job in the same transaction.
-const SETTLED_AT_ONCE: usize = 100;
+pub(crate) const SETTLED_AT_ONCE: usize = 100;
 /// Events of a job that are kept.
 const EVENTS_KEPT: u64 = 1000;
 /// Number of events after which the oldest ones are deleted.

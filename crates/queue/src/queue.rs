@@ -13,8 +13,8 @@ use crate::database::{Database, Durability, one, open};
 use crate::error::{Error, Result};
 use crate::job::{JobId, JobState};
 use crate::life::{End, end, enter, settle_job, state};
-use crate::spec::{JobSpec, Request};
-use crate::submission::{check, check_open, insert, insert_once};
+use crate::spec::{JobSpec, Request, RequestKey};
+use crate::submission::{check, check_open, insert, insert_once, note_key};
 
 /// Queue in a file, or in a `PostgreSQL` server that hosts share.
 #[derive(Debug)]
@@ -39,6 +39,11 @@ impl Queue {
     /// Returns the time in milliseconds since 1970, by the clock that counts for all workers of the queue.
     pub fn now(&mut self) -> Result<u64> {
         self.database.now()
+    }
+
+    /// Waits at most so long for another process that has locked the file of the queue.
+    pub(crate) fn wait_at_most(&mut self, patience: Duration) -> Result<()> {
+        self.database.wait_at_most(patience)
     }
 
     /// Returns the interval at which a worker looks for work.
@@ -71,8 +76,21 @@ impl Queue {
 
     /// Cancels a job. A running job ends once its worker has stopped it. Returns the state of the job now.
     pub fn cancel(&mut self, now: u64, id: JobId) -> Result<JobState> {
+        self.cancel_once(now, id, None)
+    }
+
+    /// Does the same, but only once for a key.
+    pub fn cancel_once(
+        &mut self,
+        now: u64,
+        id: JobId,
+        key: Option<RequestKey<'_>>,
+    ) -> Result<JobState> {
         self.write(Durability::Full, |database| {
             let state = state(database, id)?;
+            if is_repeated(database, now, key, ("cancel", id))? {
+                return Ok(state);
+            }
             match state {
                 JobState::Waiting | JobState::Queued => {
                     end(database, now, id, &End::canceled())?;
@@ -91,11 +109,17 @@ impl Queue {
 
     /// Queues a failed or canceled job again, with all its retries.
     pub fn retry(&mut self, now: u64, id: JobId) -> Result<()> {
-        self.retry_within(now, id, None)
+        self.retry_once(now, id, None, u64::MAX)
     }
 
-    /// Does the same, unless the owner has `open_max` jobs that have not ended.
-    pub fn retry_within(&mut self, now: u64, id: JobId, open_max: Option<u64>) -> Result<()> {
+    /// Does the same, but only once for a key, and not if the owner has `open_max` jobs that have not ended.
+    pub fn retry_once(
+        &mut self,
+        now: u64,
+        id: JobId,
+        key: Option<RequestKey<'_>>,
+        open_max: u64,
+    ) -> Result<()> {
         // first, all jobs after it learn of its end
         while !self.write(Durability::Full, |database| {
             state(database, id)?;
@@ -103,6 +127,9 @@ impl Queue {
         })? {}
         self.write(Durability::Full, |database| {
             let state = state(database, id)?;
+            if is_repeated(database, now, key, ("retry", id))? {
+                return Ok(());
+            }
             if !matches!(state, JobState::Failed | JobState::Canceled) {
                 return Err(Error::NotFailed(id, state));
             }
@@ -114,9 +141,7 @@ impl Queue {
                     "the history of the job is full; submit the job again",
                 ));
             }
-            if let Some(open_max) = open_max {
-                check_open(database, &owner, open_max)?;
-            }
+            check_open(database, &owner, open_max)?;
             // the job no longer waits for jobs before it
             let sql = "UPDATE job SET failures = 0, losses = 0, waits = 0, cancel = 0, start_by = NULL, ended = NULL, \
                        exit = NULL, text = '' WHERE id = $1";
@@ -191,6 +216,20 @@ impl Queue {
         }
         Ok(None)
     }
+}
+
+/// Returns true if a change of a job was made already, by an earlier request with the same key.
+fn is_repeated(
+    database: &mut dyn Database,
+    now: u64,
+    key: Option<RequestKey<'_>>,
+    (verb, id): (&str, JobId),
+) -> Result<bool> {
+    let Some(key) = key else {
+        return Ok(false);
+    };
+    let digest = format!("{verb} {id}");
+    Ok(note_key(database, now, key, (&digest, id))?.is_some())
 }
 
 /// Number of events from which a job cannot be retried.

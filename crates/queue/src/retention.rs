@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::job::JobId;
 use crate::owner;
 use crate::queue::Queue;
-use crate::spec::KEYS_KEPT;
+use crate::submission::KEYS_KEPT;
 
 /// Most that the jobs of an owner may keep in a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +64,7 @@ impl Queue {
         })
     }
 
-    /// Deletes the oldest jobs and logs of an owner beyond its bounds, at most `most` of each. Takes the owner after
+    /// Deletes the jobs and logs of an owner that ended first, beyond its bounds, at most `most` of each. Takes the owner after
     /// `after` in the order of their names, and returns it with the number of deleted jobs and logs. Returns none after
     /// the last owner.
     pub fn trim(
@@ -88,17 +88,20 @@ impl Queue {
             Some(_) => retention.client_jobs_max,
             None => retention.user_jobs_max,
         };
-        let sql =
-            "SELECT id FROM job WHERE owner = $1 AND state >= 3 ORDER BY id DESC LIMIT 1 OFFSET $2";
-        let Some(row) = optional(&mut *self.database, sql, &[owner.into(), kept.into()])? else {
+        let any = "SELECT 1 FROM job WHERE owner = $1 AND state >= 3 LIMIT 1 OFFSET $2";
+        if optional(&mut *self.database, any, &[owner.into(), kept.into()])?.is_none() {
             return Ok(0);
-        };
-        let newest: JobId = row.get(0)?;
+        }
         self.write(Durability::Full, |database| {
-            let sql = "SELECT id FROM job WHERE owner = $1 AND state >= 3 AND id <= $2 \
-                       AND NOT EXISTS (SELECT 1 FROM ending WHERE ending.job = id) ORDER BY id LIMIT $3 \
+            let sql = "SELECT COUNT(*) FROM job WHERE owner = $1 AND state >= 3";
+            let ended: u64 = one(database, sql, &[owner.into()])?.get(0)?;
+            let excess = ended.saturating_sub(kept);
+            // those that have ended first
+            let sql = "SELECT id FROM job WHERE owner = $1 AND state >= 3 \
+                       AND NOT EXISTS (SELECT 1 FROM ending WHERE ending.job = id) ORDER BY ended, id LIMIT $2 \
                        FOR UPDATE SKIP LOCKED";
-            let rows = database.query(sql, &[owner.into(), newest.into(), most.into()])?;
+            let most = excess.min(most as u64);
+            let rows = database.query(sql, &[owner.into(), most.into()])?;
             for row in &rows {
                 delete(database, row.get(0)?)?;
             }
@@ -114,9 +117,15 @@ impl Queue {
             return Ok(0);
         }
         self.write(Durability::Full, |database| {
-            let sql = "SELECT id, logged FROM job WHERE owner = $1 AND logged > 0 ORDER BY id LIMIT $2 \
-                       FOR UPDATE SKIP LOCKED";
-            let rows = database.query(sql, &[owner.into(), most.into()])?;
+            // a job that has not ended needs its log most
+            let sql = "SELECT id, logged FROM job WHERE owner = $1 AND logged > 0 AND state >= 3 \
+                       ORDER BY ended, id LIMIT $2 FOR UPDATE SKIP LOCKED";
+            let mut rows = database.query(sql, &[owner.into(), most.into()])?;
+            if rows.is_empty() {
+                let sql = "SELECT id, logged FROM job WHERE owner = $1 AND logged > 0 \
+                           ORDER BY id LIMIT $2 FOR UPDATE SKIP LOCKED";
+                rows = database.query(sql, &[owner.into(), most.into()])?;
+            }
             let (mut count, mut freed) = (0, 0);
             for row in &rows {
                 if freed >= excess {
@@ -144,7 +153,8 @@ pub(crate) fn shorten_log(database: &mut dyn Database, id: JobId, attempt: u32) 
         };
         let sql = "DELETE FROM log WHERE job = $1 AND attempt = $2";
         database.execute(sql, &[id.into(), oldest.into()])?;
-        let sql = "UPDATE job SET logged = (SELECT COALESCE(SUM(LENGTH(text)), 0) FROM log WHERE job = $1) WHERE id = $1";
+        let sql = "UPDATE job SET logged = (SELECT COALESCE(SUM(OCTET_LENGTH(text)), 0) FROM log WHERE job = $1) \
+                   WHERE id = $1";
         database.execute(sql, &[id.into()])?;
     }
 }

@@ -40,5 +40,11 @@ pub struct Request {
     pub open_max: u64,
 }
 
-/// Time in milliseconds for which the key of a request is kept.
-pub(crate) const KEYS_KEPT: u64 = 24 * 3600 * 1000;
+/// Key of a request that changes a job. A repeated request with the same key changes nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestKey<'a> {
+    /// Client that has chosen the key.
+    pub owner: &'a str,
+    /// Key.
+    pub key: &'a str,
+}

@@ -7,7 +7,7 @@ use crate::database::{Database, one};
 use crate::error::{Error, Result};
 use crate::job::{JobId, JobState};
 use crate::life::{record, state};
-use crate::spec::{JobSpec, KEYS_KEPT, Request};
+use crate::spec::{JobSpec, Request, RequestKey};
 
 /// Submits a job.
 pub(crate) fn insert(database: &mut dyn Database, now: u64, spec: &JobSpec) -> Result<JobId> {
@@ -71,32 +71,48 @@ pub(crate) fn insert_once(
         check_open(database, owner, request.open_max)?;
         return insert(database, now, spec);
     };
-    let old = now.saturating_sub(KEYS_KEPT);
-    let sql = "DELETE FROM request WHERE owner = $1 AND key = $2 AND time < $3";
-    database.execute(sql, &[owner.into(), key.into(), old.into()])?;
-    // another transaction with the same key ends first
-    let sql = "INSERT INTO request (owner, key, digest, job, time) VALUES ($1, $2, $3, 0, $4) \
-               ON CONFLICT (owner, key) DO NOTHING";
-    let values = [
-        owner.into(),
-        key.into(),
-        (&request.digest).into(),
-        now.into(),
-    ];
-    if database.execute(sql, &values)? == 0 {
-        let sql = "SELECT digest, job FROM request WHERE owner = $1 AND key = $2";
-        let row = one(database, sql, &[owner.into(), key.into()])?;
-        let digest: String = row.get(0)?;
-        if digest != request.digest {
-            return Err(Error::KeyReused(key.clone()));
-        }
-        return row.get(1);
+    let key = RequestKey { owner, key };
+    if let Some(job) = note_key(database, now, key, (&request.digest, JobId(0)))? {
+        return Ok(job);
     }
     check_open(database, owner, request.open_max)?;
     let id = insert(database, now, spec)?;
     let sql = "UPDATE request SET job = $3 WHERE owner = $1 AND key = $2";
-    database.execute(sql, &[owner.into(), key.into(), id.into()])?;
+    database.execute(sql, &[key.owner.into(), key.key.into(), id.into()])?;
     Ok(id)
+}
+
+/// Stores the key of a request about a job. Returns the job of an earlier request with the same key and digest, if any:
+/// then the request was executed already.
+pub(crate) fn note_key(
+    database: &mut dyn Database,
+    now: u64,
+    RequestKey { owner, key }: RequestKey<'_>,
+    (digest, job): (&str, JobId),
+) -> Result<Option<JobId>> {
+    let old = now.saturating_sub(KEYS_KEPT);
+    let sql = "DELETE FROM request WHERE owner = $1 AND key = $2 AND time < $3";
+    database.execute(sql, &[owner.into(), key.into(), old.into()])?;
+    // another transaction with the same key ends first
+    let sql = "INSERT INTO request (owner, key, digest, job, time) VALUES ($1, $2, $3, $4, $5) \
+               ON CONFLICT (owner, key) DO NOTHING";
+    let values = [
+        owner.into(),
+        key.into(),
+        digest.into(),
+        job.into(),
+        now.into(),
+    ];
+    if database.execute(sql, &values)? == 1 {
+        return Ok(None);
+    }
+    let sql = "SELECT digest, job FROM request WHERE owner = $1 AND key = $2";
+    let row = one(database, sql, &[owner.into(), key.into()])?;
+    let noted: String = row.get(0)?;
+    if noted != digest {
+        return Err(Error::KeyReused(key.to_owned()));
+    }
+    row.get(1).map(Some)
 }
 
 /// Refuses a further job of an owner with many jobs that have not ended.
@@ -139,6 +155,8 @@ pub(crate) fn check(spec: &JobSpec) -> Result<()> {
     Ok(())
 }
 
+/// Time in milliseconds for which the key of a request is kept.
+pub(crate) const KEYS_KEPT: u64 = 24 * 3600 * 1000;
 /// Most octets of a command.
 const COMMAND_MAX: usize = 64 << 10;
 /// Most octets of a name.

@@ -18,11 +18,12 @@ use lighthaul_io::host::clock::{Clock, unix_nanos};
 use lighthaul_io::host::wait::pause;
 
 use crate::child::Running;
-use crate::claims::{ADVANCE_MAX, Order, Report};
+use crate::claims::{ADVANCE_MAX, Leases, Order, Report};
 use crate::error::{Error, Result};
 use crate::job::{Attempt, AttemptEnd, Job, JobEnd};
 use crate::queue::Queue;
 use crate::retention::Retention;
+use crate::turns::Room;
 
 /// Settings of a worker.
 #[derive(Clone, Debug)]
@@ -43,7 +44,8 @@ pub struct WorkerSettings {
     pub retention: Retention,
     /// Time that interrupted commands get to end before they are killed.
     pub patience: Duration,
-    /// Time that an owner waits while others have more than their shares, before one of their jobs makes room.
+    /// Time that an owner waits while others have more than their shares, before one of their jobs makes room. It is also
+    /// the least time that a job runs before it makes room.
     pub turn: Duration,
 }
 
@@ -74,6 +76,8 @@ pub fn work(
     is_stopped: &dyn Fn() -> bool,
     tell: &mut dyn FnMut(Activity<'_>),
 ) -> Result<()> {
+    // leases come first, and what fails is tried again
+    queue.wait_at_most(WAIT_MAX)?;
     let clock = Clock::start();
     let mut worker = Worker {
         queue,
@@ -82,8 +86,11 @@ pub fn work(
         clock,
         tell,
         next: clock.now(),
+        held: clock.now(),
+        spares: clock.now(),
+        turned: now(),
         trimmed: (clock.now(), String::new()),
-        looks: clock.now(),
+        is_trim_told: false,
         crowded: None,
         failures: 0,
         has_worked: false,
@@ -103,6 +110,7 @@ pub fn work(
     }
 }
 
+// fields: each is the time of another task
 struct Worker<'a> {
     queue: &'a mut Queue,
     settings: &'a WorkerSettings,
@@ -111,10 +119,16 @@ struct Worker<'a> {
     tell: &'a mut dyn FnMut(Activity<'_>),
     /// Time of the next look for work.
     next: Instant,
+    /// Time until which leases and ends wait after a failure.
+    held: Instant,
+    /// Time until which the leases of others do not end, so that they renew them after an outage.
+    spares: Instant,
+    /// Last turn, in milliseconds since 1970.
+    turned: u64,
     /// Time of the next look for what is beyond a bound, and the owner that was looked at last.
     trimmed: (Instant, String),
-    /// Time of the next look for owners that wait.
-    looks: Instant,
+    /// True once a failure of that look was told.
+    is_trim_told: bool,
     /// Time since which an owner waits for its share.
     crowded: Option<Instant>,
     /// Failures of the queue since it worked.
@@ -170,14 +184,17 @@ impl Slot {
 impl Worker<'_> {
     /// Does what is due. Returns true if the worker has nothing left to do.
     fn turn(&mut self, stopped: bool) -> Result<bool> {
+        self.notice_gap();
         if stopped {
             self.stop_all();
         }
         self.collect();
         // after a suspension of this host, the worker renews its own leases first
-        let renewed = self.renew();
-        let stored = self.store_ends();
-        renewed.and(stored)?;
+        let kept = self.keep();
+        if kept.is_err() {
+            self.held = self.clock.now() + self.delay().min(self.settings.lease / 10);
+        }
+        kept?;
         if stopped && self.running.is_empty() {
             return Ok(true);
         }
@@ -187,22 +204,49 @@ impl Worker<'_> {
         }
         self.next = now + self.queue.interval();
         let own: Vec<Attempt> = self.running.iter().map(|one| one.process.attempt).collect();
+        let leases = if now < self.spares {
+            Leases::Keep
+        } else {
+            Leases::EndExcept(&own)
+        };
         let time = self.queue.now()?;
-        let moved = self.queue.advance_beside(time, &own)?;
+        let moved = self.queue.advance_beside(time, leases)?;
         if moved >= ADVANCE_MAX as usize {
             // there is more, but leases come first
             self.next = now;
         }
         self.fill(time)?;
         self.make_room(time)?;
-        let old = time.saturating_sub(millis(self.settings.keep));
-        self.queue.forget(old, FORGOTTEN)?;
-        self.trim(time)?;
         self.has_worked = true;
         if std::mem::take(&mut self.failures) > 0 {
             (self.tell)(Activity::Recovers);
         }
+        self.trim(time);
         Ok(moved == 0 && self.is_over()?)
+    }
+
+    /// Spares the leases of others after a time in which this worker did nothing: others may have been stopped, too.
+    fn notice_gap(&mut self) {
+        let time = now();
+        let gap = time.abs_diff(std::mem::replace(&mut self.turned, time));
+        if gap > millis(GAP_MIN.max(self.settings.lease / 4)) {
+            self.spare();
+        }
+    }
+
+    /// Lets other workers renew their leases before they end.
+    fn spare(&mut self) {
+        self.spares = self.clock.now() + self.settings.lease / 4;
+    }
+
+    /// Renews leases, and stores ends.
+    fn keep(&mut self) -> Result<()> {
+        let renewed = self.renew();
+        if renewed.as_ref().is_err_and(Error::is_of_all) {
+            return renewed;
+        }
+        let stored = self.store_ends();
+        renewed.and(stored)
     }
 
     /// Returns true if the worker continues after a failure. One of the first look may be a wrong setting.
@@ -215,10 +259,15 @@ impl Worker<'_> {
         if self.failures == 0 {
             (self.tell)(Activity::Fails(why));
         }
-        let delay = RETRY_DELAY * 2_u32.pow(self.failures.min(5));
-        self.failures = self.failures.saturating_add(1);
         let most = RETRY_DELAY_MAX.min(self.settings.lease / 4);
-        self.next = self.clock.now() + delay.min(most);
+        self.next = self.clock.now() + self.delay().min(most);
+        self.failures = self.failures.saturating_add(1);
+        self.spare();
+    }
+
+    /// Returns the delay after a failure.
+    fn delay(&self) -> Duration {
+        RETRY_DELAY * 2_u32.pow(self.failures.min(5))
     }
 
     /// Takes the end of each attempt whose command has ended.
@@ -243,7 +292,7 @@ impl Worker<'_> {
     /// Stores the ends of attempts. Returns the first failure after all were tried.
     fn store_ends(&mut self) -> Result<()> {
         let mut result = Ok(());
-        if self.is_waiting() {
+        if self.is_held() {
             return result;
         }
         let mut at = 0;
@@ -262,9 +311,9 @@ impl Worker<'_> {
                     });
                 }
                 Err(error) => {
-                    let is_away = error.is_away();
+                    let is_of_all = error.is_of_all();
                     result = result.and(Err(error));
-                    if is_away {
+                    if is_of_all {
                         return result;
                     }
                     at += 1;
@@ -274,9 +323,9 @@ impl Worker<'_> {
         result
     }
 
-    /// Returns true until the next look after a failure.
-    fn is_waiting(&self) -> bool {
-        self.failures > 0 && self.clock.now() < self.next
+    /// Returns true while leases and ends wait after a failure.
+    fn is_held(&self) -> bool {
+        self.clock.now() < self.held
     }
 
     /// Claims jobs for free slots, and starts them.
@@ -322,13 +371,13 @@ impl Worker<'_> {
         let lease = self.settings.lease;
         let interval = millis(lease.min(LOOK * 5) / 5);
         let often = millis(self.queue.interval());
-        let is_waiting = self.is_waiting();
+        let is_held = self.is_held();
         for slot in &mut self.running {
             slot.report.append(&slot.process.report());
             // the clock may also be set back
             let age = now().abs_diff(slot.renewed);
             let has_news = slot.end.is_none() && slot.report != Report::default() && age >= often;
-            if is_waiting || age < interval && !has_news {
+            if is_held || age < interval && !has_news {
                 continue;
             }
             match renew_one(self.queue, slot, millis(lease)) {
@@ -339,9 +388,9 @@ impl Worker<'_> {
                     }
                 }
                 Err(error) => {
-                    let is_away = error.is_away();
+                    let is_of_all = error.is_of_all();
                     result = result.and(Err(error));
-                    if is_away {
+                    if is_of_all {
                         return result;
                     }
                 }
@@ -358,23 +407,26 @@ impl Worker<'_> {
             self.crowded = None;
             return Ok(());
         }
-        let now = self.clock.now();
-        if now < self.looks {
-            return Ok(());
-        }
-        // it reads something of each owner
-        self.looks = now + self.settings.turn / 10;
-        let slice = millis(self.settings.turn).saturating_mul(SLICE);
+        let turn = millis(self.settings.turn);
         let own: Vec<&Job> = self.running.iter().map(|slot| &slot.job).collect();
-        let crowd = self.queue.crowd()?;
-        let Some(chosen) = crowd.and_then(|crowd| crowd.yielding(&own, time, slice)) else {
-            self.crowded = None;
-            return Ok(());
-        };
+        let mut room = self.queue.room(time, &own, turn)?;
+        let now = self.clock.now();
         let since = *self.crowded.get_or_insert(now);
-        if now.since(since) < self.settings.turn {
-            return Ok(());
+        if let Room::Of(_) = room {
+            if now.since(since) < self.settings.turn {
+                return Ok(());
+            }
+            room = self.queue.make_room(time, &own, turn)?;
         }
+        let chosen = match room {
+            Room::Of(attempt) => attempt,
+            // the owner still waits
+            Room::Taken => return Ok(()),
+            Room::None => {
+                self.crowded = None;
+                return Ok(());
+            }
+        };
         self.crowded = None;
         let mut running = self.running.iter_mut();
         if let Some(slot) = running.find(|slot| slot.process.attempt == chosen) {
@@ -385,23 +437,27 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Deletes what an owner keeps beyond its bounds, of one owner after the other.
-    fn trim(&mut self, time: u64) -> Result<()> {
-        let (due, after) = &self.trimmed;
+    /// Deletes what is old, and what an owner keeps beyond its bounds, of one owner after the other. A failure ends only
+    /// this look.
+    fn trim(&mut self, time: u64) {
         let now = self.clock.now();
-        if now < *due {
-            return Ok(());
+        if now < self.trimmed.0 {
+            return;
         }
-        self.queue.forget_keys(time, FORGOTTEN)?;
-        let bounds = &self.settings.retention;
-        let trimmed = self.queue.trim(after, bounds, FORGOTTEN)?;
-        self.trimmed = match trimmed {
-            // the same owner has more
-            Some((_, count)) if count >= FORGOTTEN => (self.next, after.clone()),
-            Some((owner, _)) => (now + TRIM_INTERVAL, owner),
-            None => (now + TRIM_INTERVAL, String::new()),
-        };
-        Ok(())
+        let after = std::mem::take(&mut self.trimmed.1);
+        match trim(self.queue, self.settings, time, &after) {
+            // there is more
+            Ok(None) => self.trimmed = (self.next, after),
+            Ok(Some(owner)) => self.trimmed = (now + TRIM_INTERVAL, owner),
+            Err(why) => {
+                self.trimmed = (now + TRIM_INTERVAL, after);
+                if !std::mem::replace(&mut self.is_trim_told, true) {
+                    (self.tell)(Activity::Fails(&why));
+                }
+                return;
+            }
+        }
+        self.is_trim_told = false;
     }
 
     /// Interrupts all commands.
@@ -459,6 +515,22 @@ fn renew_one(queue: &mut Queue, slot: &mut Slot, lease: u64) -> Result<Option<Jo
     })
 }
 
+/// Deletes some of what is old, and of what the owner after `after` keeps beyond its bounds. Returns that owner, an empty
+/// name after the last one, or none if there is more to delete.
+fn trim(
+    queue: &mut Queue,
+    settings: &WorkerSettings,
+    time: u64,
+    after: &str,
+) -> Result<Option<String>> {
+    let old = time.saturating_sub(millis(settings.keep));
+    let forgotten = queue.forget(old, FORGOTTEN)?;
+    queue.forget_keys(time, FORGOTTEN)?;
+    let trimmed = queue.trim(after, &settings.retention, FORGOTTEN)?;
+    let (owner, count) = trimmed.unwrap_or_default();
+    Ok((forgotten.max(count) < FORGOTTEN).then_some(owner))
+}
+
 /// Returns the time of this host in milliseconds since 1970.
 pub fn now() -> u64 {
     unix_nanos() / 1_000_000
@@ -476,11 +548,13 @@ const LOOK: Duration = Duration::from_secs(1);
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 /// Longest delay of the next look after failures.
 const RETRY_DELAY_MAX: Duration = Duration::from_secs(15);
+/// Longest wait for another process that has locked the file of the queue.
+const WAIT_MAX: Duration = Duration::from_secs(2);
+/// Least time without a turn after which the leases of others are spared.
+const GAP_MIN: Duration = Duration::from_secs(5);
 /// Most ended jobs that are deleted in a turn.
 const FORGOTTEN: usize = 250;
 /// Interval at which a worker looks at the bounds of an owner.
 const TRIM_INTERVAL: Duration = Duration::from_secs(10);
-/// Turns after which a job makes room for an owner that has no job, although no owner has more than its share.
-const SLICE: u64 = 60;
 /// Reason in the history of a job that makes room.
 const ROOM: &str = "makes room for a job of another owner";

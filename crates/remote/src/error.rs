@@ -173,7 +173,9 @@ impl Coded for Fault {
                 ClientError::Problem(problem) => match problem.status {
                     401 | 403 => Code::Permission,
                     409 => Code::Refused,
-                    429 | 500.. => Code::Network,
+                    429 | 502..=504 => Code::Network,
+                    // a fault of the scheduler that does not pass
+                    500.. => Code::Io,
                     _ => Code::Usage,
                 },
             },

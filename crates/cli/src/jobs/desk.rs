@@ -1,6 +1,7 @@
 //! Queue of the commands: a database of jobs, or a scheduler that has one.
 
 use std::collections::BTreeMap;
+use std::env;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -10,10 +11,11 @@ use lighthaul_booking_client::json::{
     IsoDuration, JobEventView, JobLogPiece, JobStatus, JobView, Timestamp,
 };
 use lighthaul_grammar::jobs::{QueueArgs, StoreArgs};
+use lighthaul_io::crypto::identity;
 use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::wait::pause;
 use lighthaul_queue::list::{JobEvent, LogPiece, Selection};
-use lighthaul_queue::{Error as QueueError, Job, JobId, JobState, Queue};
+use lighthaul_queue::{Job, JobId, JobState, Queue, RequestKey, owner};
 use lighthaul_remote::paths;
 use lighthaul_remote::scheduler::{Scheduler, failed as refused, reach};
 use lighthaul_session::error::{Code, Error};
@@ -67,7 +69,7 @@ impl Desk {
     /// Returns a job.
     pub(super) fn job(&mut self, id: u64) -> Result<Job, Error> {
         match self {
-            Self::Queue(queue) => patiently(|_| queue.job(JobId(id))),
+            Self::Queue(queue) => patiently(|| queue.job(JobId(id))),
             Self::Scheduler(client) => client.job(id).map(job).map_err(refused),
         }
     }
@@ -85,7 +87,7 @@ impl Desk {
                     states: states.to_vec(),
                     owner: None,
                 };
-                patiently(|_| Ok((queue.jobs(&selection, None, most)?, queue.counts()?)))
+                patiently(|| Ok((queue.jobs(&selection, None, most)?, queue.counts()?)))
             }
             Self::Scheduler(client) => {
                 let jobs = pages(client, states, most)?;
@@ -101,7 +103,7 @@ impl Desk {
     /// Returns the history of a job.
     pub(super) fn events(&mut self, id: u64) -> Result<Vec<JobEvent>, Error> {
         match self {
-            Self::Queue(queue) => patiently(|_| queue.events(JobId(id))),
+            Self::Queue(queue) => patiently(|| queue.events(JobId(id))),
             Self::Scheduler(client) => {
                 let events = client.job_events(id).map_err(refused)?;
                 Ok(events.into_iter().map(event).collect())
@@ -112,7 +114,7 @@ impl Desk {
     /// Returns the next pieces of a job's log after `after`; none if there are no more now.
     pub(super) fn log(&mut self, id: u64, after: (u32, u64)) -> Result<Vec<LogPiece>, Error> {
         match self {
-            Self::Queue(queue) => patiently(|_| queue.log(JobId(id), after, PIECES_MAX)),
+            Self::Queue(queue) => patiently(|| queue.log(JobId(id), after, PIECES_MAX)),
             Self::Scheduler(client) => {
                 let pieces = client.job_log(id, after).map_err(refused)?;
                 Ok(pieces.into_iter().map(piece).collect())
@@ -123,14 +125,17 @@ impl Desk {
     /// Cancels a job.
     pub(super) fn cancel(&mut self, id: u64) -> Result<(), Error> {
         match self {
-            Self::Queue(queue) => patiently(|is_unsure| {
-                let now = queue.now()?;
-                match queue.cancel(now, JobId(id)) {
-                    // by the try whose answer was lost
-                    Err(QueueError::Ended(_, JobState::Canceled)) if is_unsure => Ok(()),
-                    done => done.map(drop),
-                }
-            }),
+            Self::Queue(queue) => {
+                let (owner, key) = (owner(), identity::token());
+                patiently(|| {
+                    let now = queue.now()?;
+                    let key = RequestKey {
+                        owner: &owner,
+                        key: &key,
+                    };
+                    queue.cancel_once(now, JobId(id), Some(key)).map(drop)
+                })
+            }
             Self::Scheduler(client) => client.cancel_job(id).map(drop).map_err(refused),
         }
     }
@@ -138,17 +143,17 @@ impl Desk {
     /// Queues a failed or canceled job again.
     pub(super) fn retry(&mut self, id: u64) -> Result<(), Error> {
         match self {
-            Self::Queue(queue) => patiently(|is_unsure| {
-                let now = queue.now()?;
-                match queue.retry(now, JobId(id)) {
-                    Err(QueueError::NotFailed(_, JobState::Queued | JobState::Running))
-                        if is_unsure =>
-                    {
-                        Ok(())
-                    }
-                    done => done,
-                }
-            }),
+            Self::Queue(queue) => {
+                let (owner, key) = (owner(), identity::token());
+                patiently(|| {
+                    let now = queue.now()?;
+                    let key = RequestKey {
+                        owner: &owner,
+                        key: &key,
+                    };
+                    queue.retry_once(now, JobId(id), Some(key), u64::MAX)
+                })
+            }
             Self::Scheduler(client) => client.retry_job(id).map(drop).map_err(refused),
         }
     }
@@ -162,6 +167,13 @@ pub(super) fn scheduler(args: &QueueArgs) -> Option<Scheduler> {
         pin: args.pin.clone(),
         known_hosts: None,
     })
+}
+
+/// Returns the owner of the user's jobs: its name, or else its number.
+pub(super) fn owner() -> String {
+    let name = env::var("USER").ok().filter(|name| !name.is_empty());
+    let name = name.unwrap_or_else(|| rustix::process::getuid().as_raw().to_string());
+    owner::of_user(&name)
 }
 
 /// Opens a queue that exists in a database.
@@ -179,16 +191,13 @@ pub(super) fn failed(fault: lighthaul_queue::Error) -> Error {
     Fault::Queue(fault).into()
 }
 
-/// Does something with a queue, and again with growing pauses while its server is away. `act` gets true after a try that
-/// may have changed the queue.
+/// Does something with a queue, and again with growing pauses while its server is away.
 pub(super) fn patiently<T>(
-    mut act: impl FnMut(bool) -> lighthaul_queue::Result<T>,
+    mut act: impl FnMut() -> lighthaul_queue::Result<T>,
 ) -> Result<T, Error> {
-    let mut is_unsure = false;
     for nth in 0..RETRIES {
-        match act(is_unsure) {
+        match act() {
             Err(error) if error.is_lost() => {
-                is_unsure |= matches!(error, QueueError::Unsure(_));
                 if nth == 0 {
                     say(&format!("{error}; trying again"));
                 }
@@ -197,7 +206,7 @@ pub(super) fn patiently<T>(
             done => return done.map_err(failed),
         }
     }
-    act(is_unsure).map_err(failed)
+    act().map_err(failed)
 }
 
 /// Returns up to `most` jobs of a scheduler.

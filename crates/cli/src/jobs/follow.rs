@@ -16,6 +16,8 @@ use crate::output::print::{print, print_json, say};
 /// Shows a job whenever it changes, until it ends, and returns the exit status of its copy.
 pub(super) fn watch(args: &Watch) -> Result<u8, Error> {
     let mut desk = Desk::existing(&args.queue)?;
+    // a wrong name of the scheduler or of the job fails at once
+    desk.job(args.id)?;
     let mut before = None;
     loop {
         let job = desk.steadily(|desk| desk.job(args.id))?;
@@ -40,6 +42,7 @@ pub(super) fn watch(args: &Watch) -> Result<u8, Error> {
 /// Prints the log of a job, with `--follow` until it ends.
 pub(super) fn logs(args: &Logs) -> Result<(), Error> {
     let mut desk = Desk::existing(&args.queue)?;
+    desk.job(args.id)?;
     let mut after = (0, 0);
     loop {
         let is_end = desk.steadily(|desk| desk.job(args.id))?.state.is_end();

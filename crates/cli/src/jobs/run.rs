@@ -9,11 +9,11 @@ use lighthaul_grammar::help;
 use lighthaul_grammar::jobs::{ChangeJobs, Jobs, JobsAction, State, Submit};
 use lighthaul_grammar::time::Time;
 use lighthaul_io::crypto::identity;
-use lighthaul_queue::{JobId, JobSpec, JobState, Queue, Request, owner};
+use lighthaul_queue::{JobId, JobSpec, JobState, Queue, Request};
 use lighthaul_remote::scheduler::{failed as refused, reach};
 use lighthaul_session::error::Error;
 
-use super::desk::{self, Desk, failed, patiently, place, scheduler};
+use super::desk::{self, Desk, failed, owner, patiently, place, scheduler};
 use super::request::request;
 use super::{follow, share, show, work};
 use crate::error::{Fault, usage};
@@ -70,7 +70,7 @@ fn submit(args: &Submit) -> Result<(), Error> {
         digest: String::new(),
         open_max: u64::MAX,
     };
-    let job = patiently(|_| {
+    let job = patiently(|| {
         let now = queue.now()?;
         let id = queue.request(now, &spec, &request)?;
         queue.job(id)
@@ -145,13 +145,6 @@ fn change(
             .into())
         }
     }
-}
-
-/// Returns the owner of the user's jobs: its name, or else its number.
-fn owner() -> String {
-    let name = env::var("USER").ok().filter(|name| !name.is_empty());
-    let name = name.unwrap_or_else(|| rustix::process::getuid().as_raw().to_string());
-    owner::of_user(&name)
 }
 
 const fn state(state: State) -> JobState {

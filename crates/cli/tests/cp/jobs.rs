@@ -216,6 +216,9 @@ fn wrong_jobs_are_refused_with_one_sentence() {
     let near = Near::new("jobs-wrong", None);
     let outcome = jobs(&near, &[]);
     outcome.assert_failed(3, "no job was submitted yet");
+    // a job that was never seen is not watched
+    let wrong = ["watch", "--scheduler", "https://name.invalid:4811", "7"];
+    jobs(&near, &wrong).assert_failed(10, "cannot reach the scheduler");
     for (words, text) in [
         (&["submit", "rm", "x"][..], "a job is a copy"),
         (

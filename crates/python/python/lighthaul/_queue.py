@@ -73,7 +73,8 @@ class Job:
     def wait(self, timeout: float | None = None, *, interval: float = 1.0) -> Job:
         """Wait until the job has ended, and return it then. Raises TimedOut after `timeout` seconds.
 
-        A scheduler that cannot be reached is asked again, for five minutes.
+        A scheduler that cannot be reached is asked again, for five minutes. One that does not answer may delay the end
+        of `timeout` by up to a minute.
         """
         end = None if timeout is None else time.monotonic() + timeout
         job, lost = self, None

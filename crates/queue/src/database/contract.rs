@@ -35,6 +35,9 @@ pub(crate) trait Database: fmt::Debug + Send {
     /// Returns the time in milliseconds since 1970, by a clock that all workers share.
     fn now(&mut self) -> Result<u64>;
 
+    /// Waits at most so long for another process that has locked a file. A server has its own limit.
+    fn wait_at_most(&mut self, patience: Duration) -> Result<()>;
+
     /// Returns the interval at which a worker looks for work.
     fn interval(&self) -> Duration;
 }

@@ -13,7 +13,7 @@ use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::wait::pause;
 use postgres::types::private::BytesMut;
 use postgres::types::{IsNull, ToSql, Type, to_sql_checked};
-use postgres::{Client, GenericClient, SimpleQueryMessage, Statement};
+use postgres::{Client, SimpleQueryMessage, Statement};
 
 use super::contract::{Database, Durability};
 use super::row::{Cell, Row};
@@ -27,8 +27,8 @@ pub(super) struct Postgres {
     server: PostgresServer,
     connection: Option<Connection>,
     is_in_transaction: bool,
-    /// Number of the last transaction, as the server counts them.
-    transaction: Option<i64>,
+    /// Number of the last transaction, as the server counts them, and the time when the server was started.
+    transaction: Option<(i64, String)>,
 }
 
 /// Connection with its prepared statements.
@@ -79,18 +79,17 @@ impl Postgres {
 impl Database for Postgres {
     fn begin(&mut self, durability: Durability) -> Result<()> {
         let sql = match durability {
-            Durability::Full | Durability::Shared => "BEGIN; SELECT txid_current()",
-            Durability::Relaxed => {
-                "BEGIN; SET LOCAL synchronous_commit TO off; SELECT txid_current()"
-            }
+            Durability::Full | Durability::Shared => "BEGIN",
+            Durability::Relaxed => "BEGIN; SET LOCAL synchronous_commit TO off",
         };
+        let sql = format!("{sql}; SELECT txid_current(), pg_postmaster_start_time()");
         self.transaction = None;
-        let answers = self.with(|connection| connection.client.simple_query(sql))?;
+        let answers = self.with(|connection| connection.client.simple_query(&sql))?;
         let number = |answer: &SimpleQueryMessage| {
             let SimpleQueryMessage::Row(row) = answer else {
                 return None;
             };
-            row.get(0)?.parse().ok()
+            Some((row.get(0)?.parse().ok()?, row.get(1)?.to_owned()))
         };
         self.transaction = answers.iter().find_map(number);
         self.is_in_transaction = true;
@@ -108,16 +107,29 @@ impl Database for Postgres {
     }
 
     fn has_committed(&mut self) -> Result<Option<bool>> {
-        let Some(number) = self.transaction else {
+        let Some((number, started)) = self.transaction.clone() else {
             return Ok(None);
         };
         let begin = Clock::start();
         let start = begin.now();
+        // a server that was started again, or that has replaced another one, may use the number for another transaction
+        let sql = format!("SELECT pg_postmaster_start_time(), txid_status({number})");
         loop {
-            // an old transaction, or one of a server that was replaced, has no status
-            let rows = self.query("SELECT txid_status($1)", &[number.unsigned_abs().into()])?;
-            let status: Option<String> = rows.first().map_or(Ok(None), |row| row.get(0))?;
-            match status.as_deref() {
+            let asked = self.with(|connection| connection.client.simple_query(&sql));
+            let answers = match asked {
+                Err(error) if error.is_away() => return Err(error),
+                // it does not know the number
+                Err(_) => return Ok(None),
+                Ok(answers) => answers,
+            };
+            let of = |answer: &SimpleQueryMessage| {
+                let SimpleQueryMessage::Row(row) = answer else {
+                    return None;
+                };
+                let is_same = row.get(0) == Some(&*started);
+                row.get(1).filter(|_| is_same).map(str::to_owned)
+            };
+            match answers.iter().find_map(of).as_deref() {
                 Some("committed") => return Ok(Some(true)),
                 Some("aborted") => return Ok(Some(false)),
                 Some("in progress") if begin.now().since(start) < PATIENCE => pause(PAUSE),
@@ -165,6 +177,10 @@ impl Database for Postgres {
             .map_or(Err(Error::Value(0)), |row| row.get(0))
     }
 
+    fn wait_at_most(&mut self, _: Duration) -> Result<()> {
+        Ok(())
+    }
+
     fn interval(&self) -> Duration {
         INTERVAL
     }
@@ -195,16 +211,11 @@ impl fmt::Debug for Connection {
 fn connect(server: &PostgresServer) -> Result<Connection> {
     let connected = server.connect(|client| {
         // creation locks the tables, so only the first program tries it
-        if client.query_one(HAS_TABLES, &[])?.get(0) {
-            let format = format_of(client)?;
-            if format != i64::from(tables::FORMAT - 1) {
-                return Ok(format);
-            }
-            lay_out(client, true)?;
-        } else {
-            lay_out(client, false)?;
+        if !client.query_one(HAS_TABLES, &[])?.get::<_, bool>(0) {
+            lay_out(client)?;
         }
-        format_of(client)
+        let row = client.query_one(tables::SELECT_FORMAT, &[])?;
+        Ok(row.get::<_, i64>(0))
     });
     let (client, format) = connected.map_err(|why| Error::server("connect to", why))?;
     if format != i64::from(tables::FORMAT) {
@@ -219,22 +230,12 @@ fn connect(server: &PostgresServer) -> Result<Connection> {
     })
 }
 
-fn format_of(client: &mut impl GenericClient) -> std::result::Result<i64, postgres::Error> {
-    Ok(client.query_one(tables::SELECT_FORMAT, &[])?.get(0))
-}
-
-/// Creates the tables, or changes those of the version before.
-fn lay_out(client: &mut Client, is_old: bool) -> std::result::Result<(), postgres::Error> {
+/// Creates the tables, unless another program has done it meanwhile.
+fn lay_out(client: &mut Client) -> std::result::Result<(), postgres::Error> {
     let mut transaction = client.transaction()?;
     transaction.batch_execute(&format!("SELECT pg_advisory_xact_lock({MAKING})"))?;
-    // another program may have done it meanwhile
-    let is_old = is_old && format_of(&mut transaction)? == i64::from(tables::FORMAT - 1);
-    if is_old {
-        transaction.batch_execute(tables::ADD_LOGGED)?;
-    }
-    transaction.batch_execute(&tables::tables(&tables::POSTGRES))?;
-    if is_old {
-        transaction.batch_execute(tables::FILL_ORIGIN)?;
+    if !transaction.query_one(HAS_TABLES, &[])?.get::<_, bool>(0) {
+        transaction.batch_execute(&tables::tables(&tables::POSTGRES))?;
     }
     transaction.commit()
 }

@@ -26,6 +26,13 @@ impl Sqlite {
     pub(super) fn open(path: &Path, create: bool) -> Result<Self> {
         let opened = FILE.open(path, create);
         let (mut connection, found) = opened.map_err(|fault| refused(path, fault))?;
+        if let Some(found) = found.filter(|found| *found < tables::FORMAT) {
+            return Err(Error::Older {
+                path: path.to_owned(),
+                found,
+                supported: tables::FORMAT,
+            });
+        }
         let made = lay_out(&mut connection, found);
         made.map_err(|why| failed("create", path, &why))?;
         Ok(Self {
@@ -101,6 +108,10 @@ impl Database for Sqlite {
         Ok(unix_nanos() / 1_000_000)
     }
 
+    fn wait_at_most(&mut self, patience: Duration) -> Result<()> {
+        self.with(|connection| connection.busy_timeout(patience))
+    }
+
     fn interval(&self) -> Duration {
         INTERVAL
     }
@@ -149,27 +160,10 @@ impl TryFrom<ValueRef<'_>> for Cell {
 }
 
 fn lay_out(connection: &mut Connection, found: Option<i32>) -> rusqlite::Result<()> {
-    if found != Some(tables::FORMAT) {
-        // two programs may create or change the file at once: the second finds the tables
+    if found.is_none() {
+        // two programs may create the file at once: the second finds the tables
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let has = |column: &str| {
-            let sql = "SELECT COUNT(*) FROM pragma_table_info('job') WHERE name = ?";
-            transaction.query_row(sql, [column], |row| row.get::<_, i32>(0))
-        };
-        let is_old = has("id")? == 1 && has("logged")? == 0;
-        if is_old {
-            if has("series")? == 0 {
-                transaction.execute_batch(tables::ADD_SERIES)?;
-            }
-            if has("turn")? == 0 {
-                transaction.execute_batch(tables::ADD_TURN)?;
-            }
-            transaction.execute_batch(tables::ADD_LOGGED)?;
-        }
         transaction.execute_batch(&tables::tables(&tables::SQLITE))?;
-        if is_old {
-            transaction.execute_batch(tables::FILL_ORIGIN)?;
-        }
         FILE.mark(&transaction)?;
         transaction.commit()?;
     }

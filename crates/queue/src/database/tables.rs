@@ -43,37 +43,8 @@ pub(super) fn tables(dialect: &Dialect) -> String {
 /// Version of the tables.
 pub(super) const FORMAT: i32 = 4;
 pub(super) const SELECT_FORMAT: &str = "SELECT format FROM queue";
-/// Statement that adds the column that the first version lacks.
-pub(super) const ADD_SERIES: &str =
-    "ALTER TABLE job ADD COLUMN series BIGINT; UPDATE job SET series = not_before;";
-/// Replacement of the sums that triggers kept in the second version.
-pub(super) const ADD_TURN: &str = "
-ALTER TABLE job ADD COLUMN turn BIGINT NOT NULL DEFAULT 0;
-DROP INDEX IF EXISTS job_queued;
-DROP TRIGGER IF EXISTS job_inserted;
-DROP TRIGGER IF EXISTS job_enters;
-DROP TRIGGER IF EXISTS job_leaves;
-DROP TRIGGER IF EXISTS job_starts;
-DROP TRIGGER IF EXISTS job_stops;
-DROP TABLE IF EXISTS backlog;
-ALTER TABLE owner DROP COLUMN running;
-ALTER TABLE owner DROP COLUMN served;
-";
-
-/// Column that the third version lacks, before the tables are created.
-pub(super) const ADD_LOGGED: &str = "ALTER TABLE job ADD COLUMN logged BIGINT NOT NULL DEFAULT 0;";
-/// Octets of logs and origin of owners, which the third version lacks. Clients of a scheduler have sent a key with each
-/// job.
-pub(super) const FILL_ORIGIN: &str = "
-UPDATE job SET logged = (SELECT COALESCE(SUM(LENGTH(text)), 0) FROM log WHERE log.job = job.id);
-UPDATE job SET owner = 'rest:' || owner WHERE id IN (SELECT job FROM request);
-UPDATE request SET owner = 'rest:' || owner;
-INSERT INTO owner SELECT 'rest:' || name, share FROM owner WHERE 'rest:' || name IN (SELECT owner FROM job);
-DROP INDEX IF EXISTS request_job;
-";
-
-/// `turn` orders the starts of all jobs, so that owners take turns. `ending` has ended jobs whose dependents do not all know it.
-/// `logged` counts the octets of a job's log.
+/// `turn` orders the starts of all jobs, so that owners take turns. `ending` has ended jobs whose dependents do not all
+/// know it. `logged` counts the octets of a job's log. `room` has the attempt that makes room for another owner.
 const TABLES: &str = "
 CREATE TABLE IF NOT EXISTS job (
     id {id},
@@ -111,8 +82,9 @@ CREATE INDEX IF NOT EXISTS job_served ON job (owner, turn) WHERE turn > 0;
 CREATE INDEX IF NOT EXISTS job_turn ON job (turn) WHERE turn > 0;
 CREATE INDEX IF NOT EXISTS job_owner ON job (owner, id);
 CREATE INDEX IF NOT EXISTS job_open ON job (owner, id) WHERE state < 3;
-CREATE INDEX IF NOT EXISTS job_kept ON job (owner, id) WHERE state >= 3;
+CREATE INDEX IF NOT EXISTS job_kept ON job (owner, ended, id) WHERE state >= 3;
 CREATE INDEX IF NOT EXISTS job_logged ON job (owner, id, logged) WHERE logged > 0;
+CREATE INDEX IF NOT EXISTS job_logs_kept ON job (owner, ended, id) WHERE logged > 0 AND state >= 3;
 CREATE INDEX IF NOT EXISTS job_waiting ON job (not_before) WHERE state = 0 AND waits = 0;
 CREATE INDEX IF NOT EXISTS job_start_by ON job (start_by) WHERE state <= 1 AND start_by IS NOT NULL;
 CREATE INDEX IF NOT EXISTS job_lease ON job (lease) WHERE state = 2;
@@ -126,6 +98,11 @@ CREATE INDEX IF NOT EXISTS dependency_job ON dependency (job);
 CREATE TABLE IF NOT EXISTS ending (
     job BIGINT PRIMARY KEY,
     state BIGINT NOT NULL
+){sorted};
+CREATE TABLE IF NOT EXISTS room (
+    one BIGINT PRIMARY KEY CHECK (one = 1),
+    job BIGINT NOT NULL,
+    attempt BIGINT NOT NULL
 ){sorted};
 CREATE TABLE IF NOT EXISTS event (
     job BIGINT NOT NULL,

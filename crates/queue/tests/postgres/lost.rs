@@ -10,7 +10,7 @@ use std::thread;
 use lighthaul_queue::claims::Report;
 use lighthaul_queue::job::JobEnd;
 use lighthaul_queue::worker::{Activity, WorkerSettings, now, work};
-use lighthaul_queue::{Error, JobId, JobState, Queue};
+use lighthaul_queue::{Error, JobState, Queue};
 use lighthaul_testkit::PostgresServer;
 
 use crate::rules::{claim, ended, state};
@@ -148,24 +148,44 @@ fn result_that_cannot_be_found_out_is_told_as_unknown() {
 }
 
 #[test]
-fn owners_of_the_third_version_get_their_origin() {
-    let folder = Folder::new("third");
-    folder.queue().submit(1, &[spec(), spec()]).unwrap();
-    let sql = "DROP INDEX job_logged; ALTER TABLE job DROP COLUMN logged; DROP TABLE ending; \
-               INSERT INTO request VALUES ('ada', 'k', 'd', 1, 1000); INSERT INTO owner VALUES ('ada', 3); \
-               UPDATE queue SET format = 3";
+fn tables_of_an_earlier_version_are_refused() {
+    let folder = Folder::new("older");
+    drop(folder.queue());
+    let sql = "UPDATE queue SET format = 3; DROP TABLE room";
     folder.ask(&format!("SET search_path TO {}; {sql}", folder.schema));
     for _ in 0..2 {
-        let mut queue = folder.queue();
-        let owners = [1, 2].map(|id| queue.job(JobId(id)).unwrap().owner);
-        assert_eq!(owners, ["rest:ada", "ada"]);
-        let shares = queue.shares().unwrap();
-        let shares: Vec<_> = shares
-            .iter()
-            .map(|one| (one.owner.as_str(), one.share))
-            .collect();
-        assert_eq!(shares, [("ada", 3), ("rest:ada", 3)]);
+        let error = Queue::open(&folder.place()).unwrap_err();
+        let is_older = matches!(error, Error::ServerFormat { found: 3, .. });
+        assert!(is_older, "{error}");
+        assert!(
+            error.to_string().contains("with the earlier version"),
+            "{error}"
+        );
     }
+}
+
+#[test]
+fn server_that_was_started_again_is_not_asked_for_an_old_transaction() {
+    let Some(server) = stopped() else {
+        return;
+    };
+    let (proxy, mut queue) = through(&server);
+    // the server executes the commit, and is started again before it is asked
+    let id = queue.submit(1, &[spec()]).unwrap()[0];
+    proxy.drops.store(true, SeqCst);
+    proxy.refuses.store(true, SeqCst);
+    let (drops, refuses) = (Arc::clone(&proxy.drops), Arc::clone(&proxy.refuses));
+    let why = thread::scope(|scope| {
+        scope.spawn(|| {
+            while drops.load(SeqCst) {
+                thread::yield_now();
+            }
+            server.control("restart", "immediate");
+            refuses.store(false, SeqCst);
+        });
+        queue.cancel(2, id).unwrap_err()
+    });
+    assert!(matches!(why, Error::Unsure(_)), "{why}");
 }
 
 #[test]

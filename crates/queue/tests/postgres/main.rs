@@ -8,11 +8,15 @@ mod kill;
 mod lost;
 #[path = "../queue/reference.rs"]
 mod reference;
+#[path = "../queue/requests.rs"]
+mod requests;
 #[path = "../queue/rules.rs"]
 mod rules;
 #[path = "../queue/series.rs"]
 mod series;
 mod server;
+#[path = "../queue/turns.rs"]
+mod turns;
 #[path = "../queue/workers.rs"]
 mod workers;
 

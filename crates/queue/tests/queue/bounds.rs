@@ -138,6 +138,56 @@ fn owner_keeps_a_limited_number_of_jobs_and_logs() {
 }
 
 #[test]
+fn job_that_ended_last_and_log_of_a_running_job_are_kept() {
+    let folder = Folder::new("trim-order");
+    let mut queue = folder.queue();
+    let ids = queue.submit(1, &vec![spec(); 6]).unwrap();
+    let attempts: Vec<_> = ids.iter().map(|_| claim(&mut queue, 2).unwrap()).collect();
+    let report = log("x".repeat(1000));
+    queue.renew(3, attempts[0], 1000, &report).unwrap();
+    for nth in [2, 3, 4, 5, 1] {
+        let now = 10 + if nth == 1 { 9 } else { nth as u64 };
+        queue
+            .finish(now, attempts[nth], &ended(JobEnd::Failed), &report)
+            .unwrap();
+    }
+    let bounds = Retention {
+        user_jobs_max: 2,
+        client_jobs_max: 2,
+        log_bytes_max: 2000,
+    };
+    while queue.trim("", &bounds, 1).unwrap().unwrap().1 > 0 {}
+    let left = queue.jobs(&Selection::default(), None, 9).unwrap();
+    let left: Vec<JobId> = left.iter().map(|job| job.id).collect();
+    assert_eq!(left, [ids[5], ids[1], ids[0]]);
+    let logs = [ids[0], ids[1], ids[5]].map(|id| logged(&mut queue, id));
+    assert_eq!(logs, [1000, 1000, 0]);
+}
+
+#[test]
+fn logs_count_by_their_octets_and_repeated_pieces_once() {
+    let folder = Folder::new("octets");
+    let mut queue = folder.queue();
+    let id = submit(&mut queue, 0, spec());
+    let attempt = claim(&mut queue, 1).unwrap();
+    let report = Report {
+        piece: 1,
+        ..log("é".repeat(500))
+    };
+    for now in 2..9 {
+        queue.renew(now, attempt, 1000, &report).unwrap();
+    }
+    let bounds = |log_bytes_max| Retention {
+        log_bytes_max,
+        ..Retention::default()
+    };
+    assert_eq!(queue.trim("", &bounds(1000), 9).unwrap().unwrap().1, 0);
+    assert_eq!(logged(&mut queue, id), 1000);
+    assert_eq!(queue.trim("", &bounds(999), 9).unwrap().unwrap().1, 1);
+    assert_eq!(logged(&mut queue, id), 0);
+}
+
+#[test]
 fn keys_of_requests_are_kept_for_a_day_even_if_their_jobs_are_forgotten() {
     let folder = Folder::new("old-keys");
     let mut queue = folder.queue();

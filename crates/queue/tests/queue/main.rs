@@ -6,8 +6,10 @@ mod file;
 mod full;
 mod kill;
 mod reference;
+mod requests;
 mod rules;
 mod series;
+mod turns;
 mod workers;
 
 use std::fs;

@@ -1,9 +1,9 @@
 //! Rules of a queue, one by one.
 
-use lighthaul_queue::claims::{ADVANCE_MAX, Order, Report, backoff};
+use lighthaul_queue::claims::{ADVANCE_MAX, Leases, Order, Report, backoff};
 use lighthaul_queue::job::{Attempt, AttemptEnd, JobEnd};
 use lighthaul_queue::list::Selection;
-use lighthaul_queue::{Error, JobId, JobSpec, JobState, Queue, Request};
+use lighthaul_queue::{Error, JobId, JobSpec, JobState, Queue};
 
 use crate::{Folder, spec};
 
@@ -51,22 +51,33 @@ fn higher_priority_starts_first_and_equal_priority_in_order() {
 }
 
 #[test]
-fn owners_share_workers_by_their_shares() {
-    let folder = Folder::new("shares");
+fn late_jobs_and_their_dependents_end_in_batches() {
+    let folder = Folder::new("late-batches");
     let mut queue = folder.queue();
-    let of = |owner: &str| JobSpec {
-        owner: owner.to_owned(),
+    let late = JobSpec {
+        start_by: Some(10),
         ..spec()
     };
-    // a thousand jobs of one owner do not delay the other owners
-    queue.submit(1, &vec![of("ada"); 1000]).unwrap();
-    queue.submit(1, &vec![of("bob"); 20]).unwrap();
-    queue.submit(1, &vec![of("eve"); 20]).unwrap();
-    queue.set_share("eve", 2).unwrap();
-    let claimed = queue.claim(2, "worker", 1000, 16).unwrap();
-    let count = |owner: &str| claimed.iter().filter(|job| job.owner == owner).count();
-    assert_eq!((count("ada"), count("bob"), count("eve")), (4, 4, 8));
-    assert!(queue.set_share("eve", 0).is_err());
+    for first in queue.submit(1, &vec![late; 30]).unwrap() {
+        let after = JobSpec {
+            after: vec![first],
+            ..spec()
+        };
+        queue.submit(1, &vec![after; 20]).unwrap();
+    }
+    let failed = |queue: &mut Queue| queue.counts().unwrap().get(&JobState::Failed).copied();
+    assert!(claim(&mut queue, 11).is_none());
+    assert_eq!(failed(&mut queue), Some(30));
+    let mut before = 30;
+    while before < 630 {
+        queue.advance(11).unwrap();
+        let now = failed(&mut queue).unwrap();
+        assert!(
+            (1..=u64::from(ADVANCE_MAX)).contains(&(now - before)),
+            "{now} after {before}"
+        );
+        before = now;
+    }
 }
 
 #[test]
@@ -236,7 +247,7 @@ fn failures_are_retried_later_and_later_until_the_last_retry() {
     let job = queue.job(id).unwrap();
     assert_eq!((job.state, job.exit), (JobState::Failed, Some(1)));
     // a client with many open jobs cannot
-    let refused = queue.retry_within(now, id, Some(0));
+    let refused = queue.retry_once(now, id, None, 0);
     assert!(matches!(refused, Err(Error::Quota { .. })), "{refused:?}");
     // its user can retry it, with all retries
     queue.retry(now, id).unwrap();
@@ -362,13 +373,24 @@ fn worker_does_not_take_its_own_attempts_away() {
     let (own, other) = (submit(&mut queue, 0, spec()), submit(&mut queue, 0, spec()));
     let attempt = claim(&mut queue, 1).unwrap();
     claim(&mut queue, 1).unwrap();
-    assert_eq!(queue.advance_beside(5000, &[attempt]).unwrap(), 1);
+    assert_eq!(
+        queue
+            .advance_beside(5000, Leases::EndExcept(&[attempt]))
+            .unwrap(),
+        1
+    );
     assert_eq!(state(&mut queue, own), JobState::Running);
     assert_eq!(state(&mut queue, other), JobState::Queued);
+    assert_eq!(queue.advance_beside(5000, Leases::Keep).unwrap(), 0);
     // an older attempt is not the worker's any more
     assert_eq!(queue.advance(5000).unwrap(), 1);
     claim(&mut queue, 5001).unwrap();
-    assert_eq!(queue.advance_beside(9000, &[attempt]).unwrap(), 1);
+    assert_eq!(
+        queue
+            .advance_beside(9000, Leases::EndExcept(&[attempt]))
+            .unwrap(),
+        1
+    );
 }
 
 #[test]
@@ -496,44 +518,6 @@ fn specifications_beyond_the_limits_are_refused() {
         assert!(queue.submit(0, &[spec(), bad]).is_err());
     }
     assert!(queue.counts().unwrap().is_empty());
-}
-
-#[test]
-fn repeated_request_returns_its_first_job() {
-    let folder = Folder::new("request");
-    let mut queue = folder.queue();
-    let request = |key: &str, digest: &str| Request {
-        key: Some(key.to_owned()),
-        digest: digest.to_owned(),
-        open_max: 3,
-    };
-    let ada = spec();
-    let first = queue.request(1, &ada, &request("k", "d")).unwrap();
-    assert_eq!(queue.request(2, &ada, &request("k", "d")).unwrap(), first);
-    let other = queue.request(2, &ada, &request("k", "e"));
-    assert!(matches!(other, Err(Error::KeyReused(key)) if key == "k"));
-    // keys of owners are separate
-    let bob = JobSpec {
-        owner: "bob".to_owned(),
-        ..spec()
-    };
-    let second = queue.request(2, &bob, &request("k", "d")).unwrap();
-    assert_ne!(second, first);
-    // a refused job leaves no key behind
-    let dead = JobSpec {
-        after: vec![JobId(99)],
-        ..spec()
-    };
-    assert!(queue.request(3, &dead, &request("l", "d")).is_err());
-    let third = queue.request(3, &ada, &request("l", "d")).unwrap();
-    // a day later, the key is free
-    let day = 24 * 3600 * 1000;
-    let fourth = queue.request(2 + day, &ada, &request("k", "e")).unwrap();
-    assert!(fourth > third && third > second);
-    let quota = queue.request(2 + day, &ada, &request("m", "d"));
-    assert!(matches!(quota, Err(Error::Quota { open_max: 3, .. })));
-    queue.cancel(3 + day, third).unwrap();
-    queue.request(3 + day, &ada, &request("m", "d")).unwrap();
 }
 
 #[test]

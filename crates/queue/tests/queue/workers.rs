@@ -398,7 +398,7 @@ fn owner_that_waits_gets_its_share_although_slow_copies_hold_all_slots() {
             // one job made room, once
             assert_eq!(told.len(), 1, "{told:?}");
         });
-        // while no other owner waits, one has all slots
+        // while no other owner waits, one owner has all slots
         wait(&|| {
             slow.len()
                 == ["a", "b", "c"]

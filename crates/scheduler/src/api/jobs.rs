@@ -1,6 +1,6 @@
 //! Routes of jobs: submission, lists, history, logs, cancellation and retries.
 //!
-//! Submission takes an `Idempotency-Key`, as that of reservations. Every requested change is written to the audit log.
+//! Changes take an `Idempotency-Key`, as submission of reservations does. Every requested change is written to the audit log.
 #![expect(unused_qualifications, reason = "utoipa needs these names")]
 
 use axum::Json;
@@ -154,29 +154,41 @@ async fn log(
 }
 
 /// Cancel a job; a running copy stops, and keeps what has arrived
-#[utoipa::path(post, path = "/v1/jobs/{id}/cancel", operation_id = "cancel_job", params(("id" = u64, Path, description = "Number of the job")),
+#[utoipa::path(post, path = "/v1/jobs/{id}/cancel", operation_id = "cancel_job", params(
+    ("id" = u64, Path, description = "Number of the job"),
+    ("Idempotency-Key" = Option<String>, Header, description = "Key of the request; for 24 hours, a repeated request with the same key changes nothing")
+),
     responses((status = 200, description = "The job after the change", body = JobView), ApiError), security(("bearer" = [])))]
 async fn cancel(
     State(state): State<ApiState>,
     Authenticated(principal): Authenticated,
     FromHead(Path(id)): FromHead<Path<u64>>,
+    headers: HeaderMap,
 ) -> Answer<JobView> {
+    let key = idempotency_key(&headers)?;
     let action = format!("cancel job {id}");
-    let done = state.change_job(principal, action, move |desk, _, by| desk.cancel(by, id));
+    let done = state.change_job(principal, action, move |desk, _, by| {
+        desk.cancel(by, id, key.as_deref())
+    });
     Ok(Json(done.await?))
 }
 
 /// Queue a failed or canceled job again
-#[utoipa::path(post, path = "/v1/jobs/{id}/retry", operation_id = "retry_job", params(("id" = u64, Path, description = "Number of the job")),
+#[utoipa::path(post, path = "/v1/jobs/{id}/retry", operation_id = "retry_job", params(
+    ("id" = u64, Path, description = "Number of the job"),
+    ("Idempotency-Key" = Option<String>, Header, description = "Key of the request; for 24 hours, a repeated request with the same key changes nothing")
+),
     responses((status = 200, description = "The job after the change", body = JobView), ApiError), security(("bearer" = [])))]
 async fn retry(
     State(state): State<ApiState>,
     Authenticated(principal): Authenticated,
     FromHead(Path(id)): FromHead<Path<u64>>,
+    headers: HeaderMap,
 ) -> Answer<JobView> {
+    let key = idempotency_key(&headers)?;
     let action = format!("retry job {id}");
     let done = state.change_job(principal, action, move |desk, books, by| {
-        desk.retry(by, &books.policy_of(&by.name), id)
+        desk.retry(by, &books.policy_of(&by.name), id, key.as_deref())
     });
     Ok(Json(done.await?))
 }

@@ -9,7 +9,7 @@ use lighthaul_booking_client::json::{
 };
 use lighthaul_io::crypto::identity::Fingerprint;
 use lighthaul_queue::list::Selection;
-use lighthaul_queue::{JobId, Queue, Request, Result as QueueResult, owner};
+use lighthaul_queue::{JobId, Queue, Request, RequestKey, Result as QueueResult, owner};
 
 use super::job_error::JobError;
 use super::specification::{permit, specification};
@@ -89,10 +89,10 @@ impl JobDesk {
                     action: "list the jobs of others",
                 });
             }
-            None if principal.role < Role::Operator => Some(principal.name.clone()),
-            owner => owner.clone(),
+            // the name of a client may look like that of a user of a host
+            _ if principal.role < Role::Operator => Some(owner::of_client(&principal.name)),
+            owner => owner.as_deref().map(view::stored_owner),
         };
-        let owner = owner.map(|name| view::stored_owner(&name));
         let selection = Selection {
             states: filter.states.iter().copied().map(view::state).collect(),
             owner,
@@ -137,14 +137,27 @@ impl JobDesk {
     }
 
     /// Cancels a job.
-    pub(crate) fn cancel(&self, principal: &Principal, id: u64) -> Result<JobView> {
+    pub(crate) fn cancel(
+        &self,
+        principal: &Principal,
+        id: u64,
+        key: Option<&str>,
+    ) -> Result<JobView> {
         self.change(principal, id, |queue, now| {
-            Ok(queue.cancel(now, JobId(id)).map(drop)?)
+            let owner = owner::of_client(&principal.name);
+            let key = key.map(|key| RequestKey { owner: &owner, key });
+            Ok(queue.cancel_once(now, JobId(id), key).map(drop)?)
         })
     }
 
     /// Queues a failed or canceled job again, if the policy of the client still permits it.
-    pub(crate) fn retry(&self, principal: &Principal, policy: &Policy, id: u64) -> Result<JobView> {
+    pub(crate) fn retry(
+        &self,
+        principal: &Principal,
+        policy: &Policy,
+        id: u64,
+        key: Option<&str>,
+    ) -> Result<JobView> {
         if principal.role < Role::User {
             return Err(JobError::Forbidden {
                 name: principal.name.clone(),
@@ -154,7 +167,9 @@ impl JobDesk {
         self.change(principal, id, |queue, now| {
             let job = queue.job(JobId(id))?;
             permit(principal, policy, &job.command, job.priority)?;
-            Ok(queue.retry_within(now, JobId(id), Some(OPEN_MAX))?)
+            let owner = owner::of_client(&principal.name);
+            let key = key.map(|key| RequestKey { owner: &owner, key });
+            Ok(queue.retry_once(now, JobId(id), key, OPEN_MAX)?)
         })
     }
 
@@ -206,3 +221,48 @@ const OPEN_MAX: u64 = 10_000;
 const PIECES_MAX: usize = 16;
 /// Most connections that are kept.
 const IDLE_MAX: usize = 4;
+
+#[cfg(test)]
+mod tests {
+    use lighthaul_queue::JobSpec;
+
+    use super::*;
+
+    #[test]
+    fn client_whose_name_looks_like_an_owner_lists_its_own_jobs() {
+        let name = format!("lighthaul-desk-{}", std::process::id());
+        let place = std::env::temp_dir().join(name);
+        let desk = JobDesk::open(place.clone()).unwrap();
+        let mut queue = Queue::open(&place).unwrap();
+        let job = |owner: String| JobSpec {
+            owner,
+            command: vec!["cp".to_owned()],
+            directory: "/".into(),
+            ..JobSpec::default()
+        };
+        let names = ["local:ada", "rest:ada"];
+        let mut owners = vec![owner::of_user("ada"), owner::of_client("ada")];
+        owners.extend(names.map(owner::of_client));
+        let jobs: Vec<JobSpec> = owners.into_iter().map(job).collect();
+        queue.submit(1, &jobs).unwrap();
+        for (name, id) in names.into_iter().zip([3, 4]) {
+            let client = Principal {
+                name: name.to_owned(),
+                role: Role::User,
+            };
+            for owner in [None, Some(name.to_owned())] {
+                let filter = JobFilter {
+                    owner,
+                    limit: 9,
+                    ..JobFilter::default()
+                };
+                let found = desk.list(&client, &filter).unwrap().items;
+                let found: Vec<u64> = found.iter().map(|job| job.id).collect();
+                assert_eq!(found, [id], "{name}");
+            }
+        }
+        for end in ["", "-wal", "-shm"] {
+            std::fs::remove_file(format!("{}{end}", place.display())).ok();
+        }
+    }
+}

@@ -263,6 +263,26 @@ fn retry_needs_the_rights_of_today() {
 }
 
 #[test]
+fn repeated_change_with_the_same_key_changes_nothing() {
+    let server = server();
+    let ada = server.client("ada");
+    let id = ada.submit_job(&ada_job()).unwrap().id;
+    let change = |verb: &str, key: &str| {
+        let head = format!("ada\r\nIdempotency-Key: {key}");
+        let path = format!("/v1/jobs/{id}/{verb}");
+        server.raw("POST", &path, &head, "{}").0
+    };
+    assert_eq!(change("cancel", "c"), 200);
+    assert_eq!(change("retry", "r"), 200);
+    // the answers were lost, and the job is queued again
+    assert_eq!(change("cancel", "c"), 200);
+    assert_eq!(ada.job(id).unwrap().state, JobStatus::Queued);
+    assert_eq!(change("cancel", "d"), 200);
+    assert_eq!(change("retry", "r"), 200);
+    assert_eq!(ada.job(id).unwrap().state, JobStatus::Canceled);
+}
+
+#[test]
 fn client_has_no_rights_at_jobs_of_a_user_with_its_name() {
     let server = server();
     let mut queue = queue(&server);
