@@ -23,7 +23,6 @@ use crate::json::{
 };
 use crate::patience::{Failure, patiently};
 
-pub use crate::client_error::ClientError;
 
 /// Client of one scheduler.
 #[derive(Clone, Debug)]
