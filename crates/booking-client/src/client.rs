@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use lighthaul_io::crypto::identity;
 use lighthaul_io::host::clock::{Clock, unix_nanos};
+use lighthaul_io::host::interrupt;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use ureq::Body;
@@ -85,7 +86,16 @@ impl Client {
 
     /// Reserves capacity. Repeats the request if the response is lost, without reserving twice.
     pub fn reserve(&self, request: &NewReservation) -> Result<Reservation, ClientError> {
-        self.send_often("/v1/reservations", &identity::token(), request)
+        self.reserve_once(request, &identity::token())
+    }
+
+    /// Reserves capacity with an idempotency key. A second call with the same key returns the reservation of the first.
+    pub fn reserve_once(
+        &self,
+        request: &NewReservation,
+        key: &str,
+    ) -> Result<Reservation, ClientError> {
+        self.send_often("/v1/reservations", key, request)
     }
 
     /// Returns the grant that a request would get.
@@ -231,7 +241,11 @@ impl Client {
     ) -> Result<impl Iterator<Item = Result<Event, ClientError>> + use<>, ClientError> {
         let request = self.request(Method::GET, "/v1/events");
         let request = request.header("Last-Event-ID", after.to_string()).body(());
-        let response = self.run(request)?;
+        let request = request.map_err(|e| self.protocol(&e))?;
+        // they come for as long as the connection lives
+        let agent = &self.caller.agent;
+        let endless = agent.configure_request(request).timeout_recv_body(None);
+        let response = agent.run(endless.build()).map_err(|e| self.network(&e))?;
         let response = self.check(response)?;
         let lines = BufReader::new(response.into_body().into_reader()).lines();
         let url = self.url.clone();
@@ -259,7 +273,7 @@ impl Client {
         )
     }
 
-    /// Sends a request with an idempotency key, and again if the response is lost.
+    /// Sends a request with an idempotency key, and again if the response is lost, unless the thread is cancelled.
     pub(crate) fn send_often<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -270,7 +284,7 @@ impl Client {
         loop {
             tries -= 1;
             match self.send(Method::POST, path, Some(key), request) {
-                Err(ClientError::Network { .. }) if tries > 0 => {}
+                Err(ClientError::Network { .. }) if tries > 0 && interrupt::check().is_ok() => {}
                 result => return result,
             }
         }
@@ -328,7 +342,16 @@ impl Client {
     fn read<T: DeserializeOwned>(&self, response: Response<Body>) -> Result<T, ClientError> {
         let mut response = self.check(response)?;
         let body = response.body_mut().with_config().limit(BODY_MAX);
-        body.read_json().map_err(|e| self.protocol(&e))
+        body.read_json().map_err(|e| self.unread(&e))
+    }
+
+    /// Returns the error for a body that could not be read.
+    fn unread(&self, error: &ureq::Error) -> ClientError {
+        if is_malformed(error) {
+            self.protocol(error)
+        } else {
+            self.network(error)
+        }
     }
 
     /// Returns the response if it is a success, and its problem otherwise.
@@ -340,6 +363,7 @@ impl Client {
         let body = response.body_mut().with_config().limit(BODY_MAX);
         match body.read_json::<Problem>() {
             Ok(problem) => Err(ClientError::Problem(Box::new(problem))),
+            Err(why) if !is_malformed(&why) => Err(self.network(&why)),
             Err(_) if status == StatusCode::NOT_FOUND => {
                 Err(self.protocol(&"it does not support the request"))
             }
@@ -367,6 +391,15 @@ impl Client {
             url: self.url.clone(),
             why: why.to_string(),
         }
+    }
+}
+
+/// True if a body arrived, but is none of a scheduler.
+fn is_malformed(error: &ureq::Error) -> bool {
+    if let ureq::Error::Json(json) = error {
+        !json.is_io()
+    } else {
+        matches!(error, ureq::Error::BodyExceedsLimit(_))
     }
 }
 
