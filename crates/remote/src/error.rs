@@ -45,7 +45,7 @@ pub enum Fault {
     SchedulerUrl(String),
     /// A key for a scheduler that is reached without TLS.
     #[error(
-        "{0} has no TLS, so the key of the scheduler cannot be checked: use https://, or omit the pin"
+        "{0} has no TLS, so the key of the scheduler cannot be checked: use https://, or omit the pin and LIGHTHAUL_PIN"
     )]
     PinWithoutTls(String),
     /// A failed request to a scheduler.
