@@ -23,7 +23,6 @@ use crate::json::{
 };
 use crate::patience::{Failure, patiently};
 
-
 /// Client of one scheduler.
 #[derive(Clone, Debug)]
 pub struct Client {
@@ -56,9 +55,17 @@ impl Client {
 
     /// Reserves capacity. Repeats the request if the response is lost, without reserving twice.
     pub fn reserve(&self, request: &NewReservation) -> Result<Reservation, ClientError> {
-        let key = identity::token();
+        self.reserve_once(request, &identity::token())
+    }
+
+    /// Reserves capacity with an idempotency key. A second call with the same key returns the reservation of the first.
+    pub fn reserve_once(
+        &self,
+        request: &NewReservation,
+        key: &str,
+    ) -> Result<Reservation, ClientError> {
         patiently(|| {
-            let sent = self.try_send(Method::POST, "/v1/reservations", Some(&key), request);
+            let sent = self.try_send(Method::POST, "/v1/reservations", Some(key), request);
             sent.map_err(Failure::unless_lost)
         })
     }
@@ -206,7 +213,12 @@ impl Client {
     ) -> Result<impl Iterator<Item = Result<Event, ClientError>> + use<>, ClientError> {
         let request = self.request(Method::GET, "/v1/events");
         let request = request.header("Last-Event-ID", after.to_string()).body(());
-        let response = self.run(request).and_then(|response| self.check(response));
+        let request = request.map_err(|e| self.protocol(&e))?;
+        // they come for as long as the connection lives
+        let agent = &self.caller.agent;
+        let endless = agent.configure_request(request).timeout_recv_body(None);
+        let response = agent.run(endless.build()).map_err(|e| self.network(&e));
+        let response = response.and_then(|response| self.check(response));
         let response = response.map_err(|failure| failure.error)?;
         let lines = BufReader::new(response.into_body().into_reader()).lines();
         let url = self.url.clone();
@@ -307,15 +319,16 @@ impl Client {
     fn read<T: DeserializeOwned>(&self, response: Response<Body>) -> Result<T, Failure> {
         let mut response = self.check(response)?;
         let body = response.body_mut().with_config().limit(BODY_MAX);
-        body.read_json().map_err(|e| {
-            // the connection has ended before the whole answer
-            let is_cut = matches!(&e, ureq::Error::Json(why) if why.is_io() || why.is_eof());
-            if is_cut || matches!(e, ureq::Error::Io(_)) {
-                self.network(&e)
-            } else {
-                Failure::lasting(self.protocol(&e))
-            }
-        })
+        body.read_json().map_err(|e| self.unread(&e))
+    }
+
+    /// Returns the failure for a body that could not be read.
+    fn unread(&self, error: &ureq::Error) -> Failure {
+        if is_malformed(error) {
+            Failure::lasting(self.protocol(error))
+        } else {
+            self.network(error)
+        }
     }
 
     /// Returns the response if it is a success, and its problem otherwise.
@@ -329,6 +342,7 @@ impl Client {
         let body = response.body_mut().with_config().limit(BODY_MAX);
         let error = match body.read_json::<Problem>() {
             Ok(problem) => ClientError::Problem(Box::new(problem)),
+            Err(why) if !is_malformed(&why) => return Err(self.network(&why)),
             Err(_) if status == StatusCode::NOT_FOUND => {
                 self.protocol(&"it does not support the request")
             }
@@ -362,6 +376,15 @@ impl Client {
             url: self.url.clone(),
             why: why.to_string(),
         }
+    }
+}
+
+/// True if a body arrived, but is none of a scheduler.
+fn is_malformed(error: &ureq::Error) -> bool {
+    if let ureq::Error::Json(json) = error {
+        !json.is_io()
+    } else {
+        matches!(error, ureq::Error::BodyExceedsLimit(_))
     }
 }
 

@@ -68,7 +68,7 @@ pub struct HttpsClient {
 }
 
 impl HttpsClient {
-    /// Returns a client of servers that are `known`, with a timeout for each response.
+    /// Returns a client of servers that are `known`, with a timeout for each response, and one for its body.
     pub fn new(known: ServerTrust, time_limit: Duration) -> Result<Self, rustls::Error> {
         let refused = Arc::new(Mutex::new(None));
         let verifier = Verifier::new(known, Arc::clone(&refused));
@@ -83,6 +83,7 @@ impl HttpsClient {
             .timeout_send_request(Some(time_limit))
             .timeout_send_body(Some(time_limit))
             .timeout_recv_response(Some(time_limit))
+            .timeout_recv_body(Some(time_limit))
             // problems come with an error status, and a token must not follow redirects
             .http_status_as_error(false)
             .max_redirects(0)
@@ -277,5 +278,39 @@ impl Transport for TlsTransport {
 
     fn is_tls(&self) -> bool {
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::sync::mpsc::channel;
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "a server for the test")]
+    fn body_that_stalls_is_a_timeout() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let (done, wait) = channel::<()>();
+        let server = thread::spawn(move || {
+            let (mut client, _) = listener.accept().unwrap();
+            // the request is shorter
+            assert!(client.read(&mut [0; 4096]).unwrap() > 0);
+            client
+                .write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{")
+                .unwrap();
+            // until the test has ended
+            wait.recv().ok();
+        });
+        let limit = Duration::from_millis(300);
+        let client = HttpsClient::new(ServerTrust::certificate(), limit).unwrap();
+        let mut response = client.agent.get(&url).call().unwrap();
+        let read = response.body_mut().read_to_string();
+        assert!(matches!(read, Err(ureq::Error::Timeout(_))), "{read:?}");
+        drop(done);
+        server.join().unwrap();
     }
 }

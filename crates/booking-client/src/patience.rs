@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use lighthaul_io::host::clock::Clock;
+use lighthaul_io::host::interrupt;
 use lighthaul_io::host::wait::pause;
 
 use crate::client_error::ClientError;
@@ -49,13 +50,18 @@ impl Failure {
     }
 }
 
-/// Sends a request, and again with growing pauses after failures that may pass, for [`PATIENCE`].
+/// Sends a request, and again with growing pauses after failures that may pass, for [`PATIENCE`] and until the thread is
+/// cancelled.
 pub(crate) fn patiently<T>(mut send: impl FnMut() -> Result<T, Failure>) -> Result<T, ClientError> {
     let clock = Clock::start();
     let start = clock.now();
     for nth in 0..REPETITIONS {
         match send() {
-            Err(failure) if failure.may_pass && clock.now().since(start) < PATIENCE => {
+            Err(failure)
+                if failure.may_pass
+                    && clock.now().since(start) < PATIENCE
+                    && interrupt::check().is_ok() =>
+            {
                 let asked = failure.wait.unwrap_or_default().min(PAUSE_MAX);
                 pause((PAUSE * 2_u32.pow(nth)).max(asked));
             }

@@ -156,12 +156,14 @@ impl Calendar {
 
     /// Returns the grant that a request would get.
     fn quote(&self, py: Python<'_>, now: u64, request: RequestRecord) -> PyResult<GrantRecord> {
-        let calendar = self.calendar();
-        let request = request.request(&calendar)?;
-        // short, and the lock must not be held while waiting for that of Python
-        let quoted = calendar.quote(Instant::from_nanos(now), &request);
-        let grant = quoted.map_err(|refusal| refused(py, &refusal))?;
-        Ok(granted(&calendar, &grant))
+        let quoted = {
+            let calendar = self.calendar();
+            let request = request.request(&calendar)?;
+            let quoted = calendar.quote(Instant::from_nanos(now), &request);
+            quoted.map(|grant| granted(&calendar, &grant))
+        };
+        // it runs code in Python, which the calendar must not be locked for
+        quoted.map_err(|refusal| refused(py, &refusal))
     }
 
     /// Books a request under the number `id`.
@@ -172,11 +174,13 @@ impl Calendar {
         id: u64,
         request: RequestRecord,
     ) -> PyResult<GrantRecord> {
-        let mut calendar = self.calendar();
-        let request = request.request(&calendar)?;
-        let booked = calendar.book(Instant::from_nanos(now), Id(id), &request);
-        let grant = booked.cloned().map_err(|refusal| refused(py, &refusal))?;
-        Ok(granted(&calendar, &grant))
+        let booked = {
+            let mut calendar = self.calendar();
+            let request = request.request(&calendar)?;
+            let booked = calendar.book(Instant::from_nanos(now), Id(id), &request);
+            booked.cloned().map(|grant| granted(&calendar, &grant))
+        };
+        booked.map_err(|refusal| refused(py, &refusal))
     }
 
     /// Ends a booking, and returns the steps that are free again.
@@ -207,6 +211,7 @@ impl Calendar {
 }
 
 impl Calendar {
+    /// Locks the calendar. No code in Python must run meanwhile: another thread that has Python's lock may wait here.
     fn calendar(&self) -> MutexGuard<'_, lighthaul_calendar::Calendar> {
         self.calendar.lock().unwrap_or_else(PoisonError::into_inner)
     }

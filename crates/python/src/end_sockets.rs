@@ -1,5 +1,6 @@
 //! Sockets that tell event loops about the end of work in another thread.
 
+use std::io::{ErrorKind, Read};
 use std::net::Shutdown;
 use std::os::fd::{IntoRawFd, RawFd};
 use std::os::unix::net::UnixStream;
@@ -31,11 +32,23 @@ impl Wake for Waiting {
     }
 }
 
+/// Returns false if the other socket of the pair is closed. Nothing is ever written to it.
+fn is_open(mut ours: &UnixStream) -> bool {
+    let read = ours.read(&mut [0]);
+    matches!(read, Err(error) if error.kind() == ErrorKind::WouldBlock)
+}
+
 impl EndSockets {
     /// Returns a new socket that can be read once `end` is ready.
     pub(crate) fn socket(&self, end: impl Future) -> PyResult<RawFd> {
         let (ours, theirs) = UnixStream::pair()?;
-        self.0.sockets().push(ours);
+        ours.set_nonblocking(true)?;
+        {
+            let mut sockets = self.0.sockets();
+            // tasks that were cancelled have closed theirs
+            sockets.retain(is_open);
+            sockets.push(ours);
+        }
         let waker = Waker::from(Arc::clone(&self.0));
         let polled = pin!(end).poll(&mut Context::from_waker(&waker));
         if polled.is_ready() {

@@ -2,6 +2,7 @@
 
 use lighthaul_booking_client::client::{Client, Filter};
 use lighthaul_booking_client::json::{Change, NewOutage, NewReservation, Timestamp};
+use lighthaul_io::crypto::identity;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -27,10 +28,13 @@ impl Scheduler {
         ask(py, &self.client, move |client| client.quote(&request))
     }
 
-    /// Reserves capacity, and returns the reservation. Repeats the request if the answer is lost.
-    fn reserve(&self, py: Python<'_>, request: &str) -> PyResult<String> {
+    /// Reserves capacity, and returns the reservation. A further call with the same key returns the same reservation.
+    fn reserve(&self, py: Python<'_>, request: &str, key: Option<String>) -> PyResult<String> {
         let request: NewReservation = message(request)?;
-        ask(py, &self.client, move |client| client.reserve(&request))
+        let key = key.unwrap_or_else(identity::token);
+        ask(py, &self.client, move |client| {
+            client.reserve_once(&request, &key)
+        })
     }
 
     /// Returns a reservation.

@@ -7,7 +7,7 @@ use lighthaul_io::host::interrupt;
 use lighthaul_lab::circuit_use::CircuitPlan;
 use lighthaul_lab::plan::{Case, Plan};
 use lighthaul_lab::shared_link_plan::SharedLinkPlan;
-use lighthaul_lab::simulate::{seconds, simulate};
+use lighthaul_lab::simulate::{config, seconds, simulate};
 use lighthaul_lab::table::Table;
 use lighthaul_lab::vector::VectorPlan;
 use lighthaul_proto::rbudp::model::{self, Path};
@@ -74,11 +74,18 @@ impl CaseRecord {
             return Err(PyValueError::new_err("give both absorb and socket"));
         }
         let object_len = self.size.bytes()?;
-        if object_len == 0 || self.packet_len == 0 {
+        if object_len == 0 {
             return Err(PyValueError::new_err("the size is zero"));
         }
+        // the rates of headers and payload are computed from their lengths
+        let packets = 1..=PACKET_LEN_MAX;
+        if !packets.contains(&self.packet_len) || self.overhead_len > PACKET_LEN_MAX {
+            let text =
+                format!("a packet has 1 to {PACKET_LEN_MAX} bytes, and at most as many of headers");
+            return Err(PyValueError::new_err(text));
+        }
         let socket = self.socket.as_ref().map_or(Ok(0), SizeOption::bytes)?;
-        Ok(Case {
+        let case = Case {
             object_len,
             rate: self.rate.rate()?,
             link: self.link.rate()?,
@@ -96,7 +103,10 @@ impl CaseRecord {
             packet_len: self.packet_len,
             overhead_len: self.overhead_len,
             settle: duration("settle", Some(self.settle))?.unwrap_or_default(),
-        })
+        };
+        let checked = config(&case).check();
+        checked.map_err(|why| PyValueError::new_err(why.to_string()))?;
+        Ok(case)
     }
 }
 
@@ -125,11 +135,15 @@ pub(crate) struct PathRecord(f64, f64, f64, f64);
 #[pyfunction]
 pub(crate) fn rbudp_model(name: &str, total: f64, path: PathRecord) -> PyResult<f64> {
     let PathRecord(rate, rtt, packet_len, loss) = path;
-    let is_valid = total > 0.0 && rate > 0.0 && packet_len > 0.0 && (0.0..1.0).contains(&loss);
-    if !is_valid {
-        let text = "sizes and rates are above zero, and loss is from 0 to less than 1";
+    check_positive("size", total)?;
+    check_positive("rate", rate)?;
+    check_positive("packet", packet_len)?;
+    // near 1, the series for the number of blasts has no end
+    if !(0.0..=LOSS_MAX).contains(&loss) {
+        let text = format!("loss is from 0 to {LOSS_MAX}");
         return Err(PyValueError::new_err(text));
     }
+    check_positive("number of packets", total / packet_len)?;
     let path = Path {
         rate,
         rtt: duration("rtt", Some(rtt))?.unwrap_or_default(),
@@ -156,6 +170,8 @@ pub(crate) fn rbudp_model(name: &str, total: f64, path: PathRecord) -> PyResult<
 /// Returns `B_best / B_send` by equation 5.
 #[pyfunction]
 pub(crate) fn rbudp_efficiency(total: f64, rate: f64, rtt: f64) -> PyResult<f64> {
+    check_positive("size", total)?;
+    check_positive("rate", rate)?;
     let rtt = duration("rtt", Some(rtt))?.unwrap_or_default();
     Ok(model::efficiency(total, rate, rtt))
 }
@@ -163,6 +179,12 @@ pub(crate) fn rbudp_efficiency(total: f64, rate: f64, rtt: f64) -> PyResult<f64>
 /// Returns the smallest payload that reaches an efficiency, by equation 5.
 #[pyfunction]
 pub(crate) fn rbudp_size_for(efficiency: f64, rate: f64, rtt: f64) -> PyResult<f64> {
+    if !(0.0..1.0).contains(&efficiency) {
+        return Err(PyValueError::new_err(
+            "an efficiency is from 0 to less than 1",
+        ));
+    }
+    check_positive("rate", rate)?;
     let rtt = duration("rtt", Some(rtt))?.unwrap_or_default();
     Ok(model::total_for(efficiency, rate, rtt))
 }
@@ -175,7 +197,23 @@ pub(crate) fn rbudp_stream_rate(
     rtt: f64,
     delay: f64,
 ) -> PyResult<f64> {
+    check_positive("size", object)?;
+    check_positive("rate", objects_per_second)?;
     let rtt = duration("rtt", Some(rtt))?.unwrap_or_default();
     let delay = duration("delay", Some(delay))?.unwrap_or_default();
     Ok(model::stream_rate(object, objects_per_second, rtt, delay))
 }
+
+/// Fails unless a number is finite and above zero.
+fn check_positive(name: &str, value: f64) -> PyResult<()> {
+    if value.is_finite() && value > 0.0 {
+        return Ok(());
+    }
+    let text = format!("the {name} is {value}: it must be above zero and finite");
+    Err(PyValueError::new_err(text))
+}
+
+/// Highest loss of a prediction. With it, the mean number of blasts takes less than a million steps.
+const LOSS_MAX: f64 = 0.999;
+/// Maximum length of the payload of a packet, and of its headers.
+const PACKET_LEN_MAX: u32 = 65535;

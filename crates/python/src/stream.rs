@@ -60,9 +60,11 @@ impl Stream {
         Ok(py.detach(|| stream.wait_for(time)).is_some())
     }
 
-    /// Cancels the stream.
+    /// Cancels the stream, unless it belongs to the parent of this process.
     fn cancel(&self) {
-        self.running.cancel();
+        if let Ok(stream) = self.owned() {
+            stream.cancel();
+        }
     }
 
     /// Returns the result; none if the stream has not ended. Raises the error that ended it.

@@ -43,6 +43,11 @@ pub enum Fault {
     /// A malformed URL of a scheduler.
     #[error("{0} is not the URL of a scheduler: write it as in https://HOST:4811")]
     SchedulerUrl(String),
+    /// A key for a scheduler that is reached without TLS.
+    #[error(
+        "{0} has no TLS, so the key of the scheduler cannot be checked: use https://, or omit the pin and LIGHTHAUL_PIN"
+    )]
+    PinWithoutTls(String),
     /// A failed request to a scheduler.
     #[error("{0}")]
     Scheduler(ClientError),
@@ -162,6 +167,7 @@ impl Coded for Fault {
             | Self::HostOption(_)
             | Self::OtherHome(_)
             | Self::SchedulerUrl(_)
+            | Self::PinWithoutTls(_)
             | Self::KeyText(_)
             | Self::NotRemote
             | Self::PastEnd { .. }

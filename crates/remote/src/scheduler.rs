@@ -30,6 +30,9 @@ pub struct Scheduler {
 /// Returns a client of the scheduler.
 pub fn reach(asking: &Scheduler) -> Result<Client, Error> {
     let name = host(&asking.url)?;
+    if asking.pin.is_some() && !asking.url.starts_with("https://") {
+        return Err(Fault::PinWithoutTls(asking.url.clone()).into());
+    }
     let pin = asking.pin.clone();
     let known_hosts = asking.known_hosts.clone();
     let known_hosts = known_hosts.unwrap_or_else(paths::known_hosts);

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import operator
 import os
 from collections.abc import Callable
 from typing import Generic, TypeVar
@@ -22,8 +24,9 @@ class Access(Generic[Native]):
         self._start()
 
     def _start(self) -> None:
-        self._process = os.getpid()
         self._made = self._make(self.settings)
+        # last: until then, and if it fails, a child process must not use the connections of its parent
+        self._process = os.getpid()
 
     def __getstate__(self) -> object:
         return self.settings, self._make
@@ -38,6 +41,11 @@ class Access(Generic[Native]):
         if self._process != os.getpid():
             self._start()
         return self._made
+
+
+def message(value: object) -> str:
+    """Return a request in JSON. Integers may be those of NumPy."""
+    return json.dumps(value, default=operator.index)
 
 
 def settings(url: str, token_file: Place | None, pin: str | None, known_hosts: Place | None) -> Settings:

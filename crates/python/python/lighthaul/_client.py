@@ -82,11 +82,12 @@ class Client:
         self._start()
 
     def _start(self) -> None:
-        self._process = os.getpid()
         self._made = _lighthaul.Client(self._settings)
         self._lock = threading.Lock()
         self._turns: dict[str, threading.Lock] = {}
         self._connected: dict[tuple[str, bool], _lighthaul.Files] = {}
+        # last: until then, and if it fails, a child process must not use the connections of its parent
+        self._process = os.getpid()
 
     @property
     def _native(self) -> _lighthaul.Client:

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from . import _lighthaul
-from ._access import Access, settings
-from ._errors import NetworkError, Stopping, TimedOut
+from ._access import Access, message, settings
+from ._errors import NetworkError, ProtocolError, Stopping, TimedOut
 from ._times import read, text_of
+from ._turns import timeout_of
 from ._types import Place
 
 # Seconds for which a wait goes on without an answer of the scheduler.
@@ -76,6 +77,7 @@ class Job:
         A scheduler that cannot be reached is asked again, for five minutes. One that does not answer may delay the end
         of `timeout` by up to a minute.
         """
+        timeout = timeout_of(timeout)
         end = None if timeout is None else time.monotonic() + timeout
         job, lost = self, None
         while True:
@@ -186,7 +188,7 @@ class Queue:
             "every": every,
             "retries": retries,
         }
-        return self._job(self._native.submit(json.dumps(_given(job)), key))
+        return self._job(self._native.submit(message(_given(job)), key))
 
     def job(self, id: int) -> Job:
         """Return a job."""
@@ -201,9 +203,11 @@ class Queue:
             page = json.loads(self._native.jobs(owner, list(states), before))
             for item in page["items"]:
                 yield self._read(item)
-            before = page.get("next")
+            after, before = before, page.get("next")
             if before is None:
                 return
+            if after is not None and before >= after:
+                raise ProtocolError(f"the list of the scheduler repeats itself before job {after}")
 
     def cancel(self, id: int) -> Job:
         """Cancel a job."""
@@ -224,7 +228,9 @@ class Queue:
         attempt = seq = 0
         while pieces := json.loads(self._native.log(id, attempt, seq)):
             texts += (piece["text"] for piece in pieces)
-            attempt, seq = pieces[-1]["attempt"], pieces[-1]["seq"]
+            before, (attempt, seq) = (attempt, seq), (pieces[-1]["attempt"], pieces[-1]["seq"])
+            if (attempt, seq) <= before:
+                raise ProtocolError(f"the log of job {id} repeats itself after piece {seq} of attempt {attempt}")
         return "".join(texts)
 
     def _job(self, text: str) -> Job:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 import datetime
 import json
+import operator
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import ParamSpec, TypeAlias, TypeVar, Unpack
 
 from . import _lighthaul, _reservations
-from ._access import Access, settings
-from ._errors import NetworkError, Refused, TimedOut, UsageError
+from ._access import Access, message, settings
+from ._errors import NetworkError, ProtocolError, Refused, TimedOut, UsageError
 from ._ranges import POOL
 from ._reservations import LinkCalendar, Outage, Quote, Reservation, ReservationOptions, Topology
 from ._times import SECOND, duration_text, nanos_at, text_of
+from ._turns import timeout_of
 from ._types import Place
 
 Which: TypeAlias = Reservation | int
@@ -28,7 +30,9 @@ T = TypeVar("T")
 class Scheduler:
     """Client of a scheduler. Threads can share it, and a child process can use it after a fork.
 
-    The token is in a file, or in the variable `LIGHTHAUL_SCHEDULER_TOKEN`. In coroutines, use `AsyncScheduler`.
+    The token is in a file, or in the variable `LIGHTHAUL_SCHEDULER_TOKEN`. In coroutines, use `AsyncScheduler`. A
+    request to a scheduler that does not answer ends after 30 seconds for the connection, and as long for the answer and
+    its body. `reserve` repeats it up to three times.
     """
 
     def __init__(
@@ -41,7 +45,8 @@ class Scheduler:
     ) -> None:
         """Make a client of the scheduler at `url`.
 
-        token_file: file with the token. pin: key that the scheduler must show. known_hosts: file with known keys.
+        token_file: file with the token. pin: key that the scheduler must show, which needs `https://`. known_hosts: file
+        with known keys.
         """
         self._access = Access(settings(url, token_file, pin, known_hosts), _lighthaul.Scheduler)
 
@@ -54,7 +59,7 @@ class Scheduler:
     ) -> Quote:
         """Return the grant that a request would get now. Nothing is reserved."""
         asked = _reservations.request(source, target, options)
-        return _reservations.quote(json.loads(self._native.quote(json.dumps(asked))))
+        return _reservations.quote(json.loads(self._native.quote(message(asked))))
 
     def reserve(
         self,
@@ -62,15 +67,20 @@ class Scheduler:
         target: str | None = None,
         *,
         tentative: bool = False,
+        key: str | None = None,
         **options: Unpack[ReservationOptions],
     ) -> Reservation:
         """Reserve capacity between two hosts, for an amount of data or a length of time.
 
-        tentative: hold the capacity for a short time, until `commit`. Raises Refused with a `counter_offer` if the
-        transfer cannot end in time. The options are those of ReservationOptions.
+        tentative: hold the capacity for a short time, until `commit`. key: idempotency key, unique to this request.
+        Raises Refused with a `counter_offer` if the transfer cannot end in time. The options are those of
+        ReservationOptions.
+
+        After KeyboardInterrupt or NetworkError the request may have been granted. The same call with the same `key`
+        returns that reservation; without a `key`, it reserves again.
         """
         asked = _reservations.request(source, target, options) | {"commit": not tentative}
-        return _read(self._native.reserve(json.dumps(asked)))
+        return _read(self._native.reserve(message(asked), key))
 
     def reservation(self, which: Which) -> Reservation:
         """Return a reservation as it is now."""
@@ -82,9 +92,11 @@ class Scheduler:
         while True:
             page = json.loads(self._native.reservations(owner, state, after))
             yield from map(_reservations.reservation, page["items"])
-            after = page.get("next")
+            before, after = after, page.get("next")
             if after is None:
                 return
+            if before is not None and after <= before:
+                raise ProtocolError(f"the list of the scheduler repeats itself after reservation {before}")
 
     def commit(self, which: Which, why: str = "") -> Reservation:
         """Commit a tentative reservation. `why` is for its journal."""
@@ -132,12 +144,13 @@ class Scheduler:
             hold = datetime.timedelta(microseconds=left // 1000)
         change = {"size": size, "hold": duration_text(hold), "why": why}
         given = {name: value for name, value in change.items() if value is not None}
-        return _read(self._native.modify(number, json.dumps(given)))
+        return _read(self._native.modify(number, message(given)))
 
     def wait(self, which: Which, timeout: float | None = None) -> Reservation:
         """Wait until a reservation is active, and return it then.
 
         Raises Refused if it ends before, and TimedOut after `timeout` seconds. The scheduler may be restarted meanwhile.
+        A request that has begun is not ended by the timeout.
         """
         waiting = _Wait(self, which, timeout)
         while (pause := waiting.look()) is not None:
@@ -157,10 +170,13 @@ class Scheduler:
     def plan_outage(
         self, link: str, end: datetime.datetime, *, start: datetime.datetime | None = None, why: str = ""
     ) -> Outage:
-        """Plan an outage of a link, from now on if it has no start. Operators may do this."""
+        """Plan an outage of a link, from now on if it has no start. Operators may do this.
+
+        After KeyboardInterrupt or NetworkError it may have been planned: see `outages`.
+        """
         asked = {"link": link, "from": text_of(start), "till": text_of(end), "why": why}
         given = {name: value for name, value in asked.items() if value is not None}
-        return _reservations.outage(json.loads(self._native.plan_outage(json.dumps(given))))
+        return _reservations.outage(json.loads(self._native.plan_outage(message(given))))
 
     def outages(self) -> list[Outage]:
         """Return the outages that have not ended."""
@@ -168,7 +184,7 @@ class Scheduler:
 
     def lift_outage(self, outage: Outage | int) -> Outage:
         """Cancel or end an outage."""
-        number = outage.id if isinstance(outage, Outage) else outage
+        number = outage.id if isinstance(outage, Outage) else operator.index(outage)
         return _reservations.outage(json.loads(self._native.lift_outage(number)))
 
     def clock_offset(self) -> datetime.timedelta:
@@ -182,7 +198,8 @@ class Scheduler:
 class AsyncScheduler:
     """Client of a scheduler for coroutines, with the methods of `Scheduler`.
 
-    A cancelled task does not wait for the answer any more, but its request may still be granted.
+    A cancelled task does not wait for the answer any more, but its request may still be granted: give `reserve` a `key`
+    to find it again. The thread of the request ends with the answer, or with its timeout.
     """
 
     def __init__(
@@ -208,10 +225,11 @@ class AsyncScheduler:
         target: str | None = None,
         *,
         tentative: bool = False,
+        key: str | None = None,
         **options: Unpack[ReservationOptions],
     ) -> Reservation:
         """Reserve capacity, like `Scheduler.reserve`."""
-        return await _run(lambda: self._scheduler.reserve(source, target, tentative=tentative, **options))
+        return await _run(lambda: self._scheduler.reserve(source, target, tentative=tentative, key=key, **options))
 
     async def reservation(self, which: Which) -> Reservation:
         """Return a reservation as it is now."""
@@ -294,15 +312,19 @@ class _Wait:
     def __init__(self, scheduler: Scheduler, which: Which, timeout: float | None) -> None:
         self._scheduler = scheduler
         self._number = _number(which)
-        self._timeout = timeout
+        self._timeout = timeout_of(timeout)
         self._heard = time.monotonic()
-        self._end = None if timeout is None else self._heard + timeout
+        self._end = None if self._timeout is None else self._heard + self._timeout
+        self._is_first = True
         self._found: Reservation | None = None
         self._ahead: int | None = None
 
     def look(self) -> float | None:
         """Read the reservation, and return the seconds until the next look; None once it is active."""
         now = time.monotonic()
+        if self._end is not None and now >= self._end and not self._is_first:
+            raise TimedOut(f"reservation {self._number} is not active after {self._timeout} s")
+        self._is_first = False
         left = _LOOK_MAX
         try:
             if self._ahead is None:
@@ -321,6 +343,9 @@ class _Wait:
                 raise Refused(f"reservation {self._number} cannot start: it is {one.state}; reserve again")
             if one.steps:
                 left = (one.steps[0].start - time.time_ns() - self._ahead) / SECOND
+                if left < -_LATE_MAX:
+                    # provision is on request, or the circuit takes its time
+                    left = _LOOK_MAX
         pause = min(max(left, _LOOK_MIN), _LOOK_MAX)
         if self._end is not None:
             if time.monotonic() >= self._end:
@@ -344,14 +369,16 @@ def _read(text: str) -> Reservation:
 
 
 def _number(which: Which) -> int:
-    return which.id if isinstance(which, Reservation) else which
+    return which.id if isinstance(which, Reservation) else operator.index(which)
 
 
 def _nanos(moment: Moment) -> int:
-    return moment if isinstance(moment, int) else nanos_at(moment)
+    return nanos_at(moment) if isinstance(moment, datetime.datetime) else operator.index(moment)
 
 
 _LOOK_MIN, _LOOK_MAX = 0.2, 4.0
 """Shortest and longest interval at which a reservation is read, in seconds."""
+_LATE_MAX = 5.0
+"""Seconds after the start for which it is read at the shortest interval."""
 _SILENCE_MAX = 600.0
-"""Seconds after which a scheduler that cannot be reached is given up."""
+"""Seconds after which a scheduler that cannot be reached makes `wait` fail."""

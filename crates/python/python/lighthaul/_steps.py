@@ -161,6 +161,8 @@ def _optional(module: str, extra: str, text: str) -> Any:
 def _view(values: array.array[int]) -> NDArray[numpy.int64]:
     """Return an array of the same memory. It cannot be written to."""
     np = numpy_module()
-    view: NDArray[numpy.int64] = np.frombuffer(values, dtype=np.int64) if values else np.empty(0, dtype=np.int64)
-    view.flags.writeable = False
+    view: NDArray[numpy.int64] = np.empty(0, dtype=np.int64)
+    if values:
+        # a flag of the array would not be sufficient, since it can be set again
+        view = np.frombuffer(memoryview(values).toreadonly(), dtype=np.int64)
     return view

@@ -7,33 +7,33 @@ buffer. Each message follows its length in four bytes.
 from __future__ import annotations
 
 import asyncio
+import operator
 import os
-import pickle
 import select
 import socket
-import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeAlias, TypedDict, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, TypedDict, TypeVar
 
 from . import _lighthaul
+from ._buffers import CallerBuffer, NewArray, NewBuffer, PartialMessage, Pinned, Target, Truncated, Unfit
 from ._errors import UsageError
-from ._steps import numpy_module
+from ._turns import Turns, timeout_of
 
 if TYPE_CHECKING:
-    import numpy
-    from _typeshed import ReadableBuffer, WriteableBuffer
     from numpy.typing import DTypeLike, NDArray
 
-    Readable: TypeAlias = ReadableBuffer | NDArray[Any]
-    Writable: TypeAlias = WriteableBuffer | NDArray[Any]
+    from ._buffers import Readable, Writable
 
 T = TypeVar("T")
 _LOOK = 0.05
 """Seconds between two looks at signals."""
 _LEN_MAX = (1 << 32) - 1
+_PIECE = 1 << 16
+_POLL_MAX = 3600.0
+"""Longest wait of one system call in seconds. It takes milliseconds as an int of C."""
 
 
 class StreamOptions(TypedDict, total=False):
@@ -98,11 +98,15 @@ class _Stream:
 
     def __init__(self, native: _lighthaul.Stream, options: StreamOptions) -> None:
         self._native = native
-        self._frames = options.get("frames", "prefixed")
+        frames = options.get("frames") or "prefixed"
+        # integers of NumPy are no int
+        self._frames = frames if isinstance(frames, str) else operator.index(frames)
         self._socket = socket.socket(fileno=native.socket())
         self._process = os.getpid()
-        self._lock = threading.Lock()
-        self._turn = _Turn()
+        self._turns = Turns()
+        self._is_inside = False
+        """True while a part of a message has been passed, also after an exception at any place."""
+        self._is_broken = False
 
     @property
     def is_finished(self) -> bool:
@@ -133,14 +137,29 @@ class _Stream:
             await _ready(ended, write=False)
         return self._result()
 
-    def _raise(self) -> None:
+    def _raise(self) -> NoReturn:
         """Raise the failure of a stream whose socket is closed."""
         self._result()
         raise UsageError("the stream has ended: open another one")
 
-    async def _raise_in_task(self) -> None:
+    async def _raise_in_task(self) -> NoReturn:
         await self._ended()
         raise UsageError("the stream has ended: open another one")
+
+    def _abort(self) -> None:
+        """Cancel a stream with an incomplete message, so that no other message follows it."""
+        self._is_broken = True
+        self._native.cancel()
+        try:
+            self._socket.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass  # the stream has ended
+
+    def _is_usable(self) -> bool:
+        """Return False, and cancel the stream, if an exception has ended a call in the middle of a message."""
+        if self._is_inside and not self._is_broken:
+            self._abort()
+        return not self._is_broken
 
     def __repr__(self) -> str:
         state = "ended" if self._process == os.getpid() and self.is_finished else "running"
@@ -155,8 +174,9 @@ class _Stream:
 class SendStream(_Stream):
     """Stream of messages to a program on another host. Either threads or tasks of one event loop can share it.
 
-    A message is any object with a contiguous buffer, such as bytes, an array or a NumPy array. It is not copied, and
-    its buffer cannot be resized until `send` returns. Methods that begin with `a` are for coroutines.
+    A message is any object with a contiguous buffer of numbers or characters, such as bytes, an array or a NumPy array.
+    It is not copied, and its buffer cannot be resized until `send` returns. Methods that begin with `a` are for
+    coroutines.
 
     As a context manager it waits until all messages have arrived, or cancels the stream if the block raises an
     exception. An exception in the middle of a message, such as KeyboardInterrupt, cancels the stream, too.
@@ -169,9 +189,12 @@ class SendStream(_Stream):
     def send(self, message: Readable) -> None:
         """Send a message. Waits while the buffer of the stream is full."""
         self._check()
-        with _Pinned(message) as view, self._lock:
+        with Pinned(message) as view, self._turns.of_thread():
+            if not self._is_usable():
+                self._raise()
             head = self._head(view)
             self._socket.setblocking(True)
+            self._is_inside = True
             try:
                 sent = self._socket.sendmsg((head, view))
                 if sent < len(head):
@@ -180,42 +203,53 @@ class SendStream(_Stream):
                 if sent - len(head) < len(view):
                     self._socket.sendall(view[sent - len(head) :])
             except (BrokenPipeError, ConnectionResetError):
+                self._is_inside = False
                 self._raise()
             except BaseException:
                 # the rest of the message is missing
-                self._native.cancel()
+                self._abort()
                 raise
+            self._sent(view)
 
     async def asend(self, message: Readable) -> None:
         """Send a message in a coroutine. Waits while the buffer of the stream is full."""
         self._check()
-        with _Pinned(message) as view:
-            async with self._turn.take():
+        with Pinned(message) as view:
+            async with self._turns.of_task():
+                if not self._is_usable():
+                    await self._raise_in_task()
                 head = self._head(view)
-                parts = [memoryview(head), view]
-                sent = 0
                 self._socket.setblocking(False)
                 try:
-                    while sent < len(head) + len(view):
-                        try:
-                            done = self._socket.sendmsg(parts)
-                        except BlockingIOError:
-                            await _ready(self._socket, write=True)
-                            continue
-                        sent += done
-                        parts = [memoryview(head)[sent:], view[max(0, sent - len(head)) :]]
+                    await self._send_parts(head, view)
                 except (BrokenPipeError, ConnectionResetError):
+                    self._is_inside = False
                     await self._raise_in_task()
                 except BaseException:
-                    if sent > 0:
+                    if self._is_inside:
                         # the rest of the message is missing
-                        self._native.cancel()
+                        self._abort()
                     raise
+                self._sent(view)
+
+    async def _send_parts(self, head: bytes, view: memoryview) -> None:
+        parts = [memoryview(head), view]
+        sent = 0
+        while sent < len(head) + len(view):
+            self._is_inside = True
+            try:
+                sent += self._socket.sendmsg(parts)
+            except BlockingIOError:
+                # a task that is cancelled before the first byte leaves the stream as it was
+                self._is_inside = sent > 0
+                await _ready(self._socket, write=True)
+                continue
+            parts = [memoryview(head)[sent:], view[max(0, sent - len(head)) :]]
 
     def close(self) -> None:
         """End the input, without waiting for the arrival of the messages."""
         self._check()
-        with self._lock:
+        with self._turns.of_thread():
             self._shut()
 
     def finish(self) -> StreamSummary:
@@ -226,11 +260,12 @@ class SendStream(_Stream):
     async def afinish(self) -> StreamSummary:
         """End the input, and wait in a coroutine until all messages have arrived."""
         self._check()
-        async with self._turn.take():
+        async with self._turns.of_task():
             self._shut()
         return await self._ended()
 
     def _shut(self) -> None:
+        self._is_usable()
         try:
             self._socket.shutdown(socket.SHUT_WR)
         except OSError:
@@ -240,14 +275,18 @@ class SendStream(_Stream):
         """Return the length of a message. Refuses one that the framing would split or join with others."""
         if len(view) > _LEN_MAX:
             raise UsageError("a message has 4 GiB or more: send it in parts")
-        if self._frames == "lines" and b"\n" in bytes(view):
+        if self._frames == "lines" and _has_line_feed(view):
             raise UsageError("a message with a line feed is two lines: use another framing, or omit it")
         if isinstance(self._frames, int):
             if len(view) > self._frames or self._was_last:
                 text = f"a message has {len(view)} bytes, but each except the last has {self._frames}"
                 raise UsageError(f"{text}: use another framing")
-            self._was_last = len(view) < self._frames
         return len(view).to_bytes(4, "big")
+
+    def _sent(self, view: memoryview) -> None:
+        """Note that the message has been sent as a whole."""
+        self._was_last = isinstance(self._frames, int) and len(view) < self._frames
+        self._is_inside = False
 
     def __enter__(self) -> Self:
         return self
@@ -255,9 +294,11 @@ class SendStream(_Stream):
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is None:
-            self.finish()
-        else:
+        try:
+            if kind is None:
+                self.finish()
+        finally:
+            # also if the wait for the end is interrupted; a stream that has ended stays so
             self._native.cancel()
 
     async def __aenter__(self) -> Self:
@@ -266,55 +307,61 @@ class SendStream(_Stream):
     async def __aexit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is None:
-            await self.afinish()
-        else:
+        try:
+            if kind is None:
+                await self.afinish()
+        finally:
             self._native.cancel()
 
 
 class ReceiveStream(_Stream):
     """Stream of messages from a program on another host. Either threads or tasks of one event loop can share it.
 
-    It can be iterated, also with `async for`. Methods that begin with `a` are for coroutines. A call that is
-    interrupted or cancelled while it waits loses no message. As a context manager it cancels the stream at its end.
+    It can be iterated, also with `async for`. Methods that begin with `a` are for coroutines. As a context manager it
+    cancels the stream at its end.
+
+    A call that is interrupted or cancelled while it waits for a message loses none. In the middle of a message, a
+    cancelled task leaves the rest for the next call, and an exception in a thread, such as KeyboardInterrupt, cancels
+    the stream.
     """
 
     def __init__(self, native: _lighthaul.Stream, options: StreamOptions) -> None:
         super().__init__(native, options)
         self._head = bytearray()
-        self._begun = bytearray()
+        self._received = bytearray()
+        """Length of the next message, and the part of it that a cancelled task has received."""
 
     def recv(self, timeout: float | None = None) -> bytearray | None:
         """Wait for the next message, and return it; None at the end of the stream.
 
         Raises TimeoutError if no message begins within `timeout` seconds.
         """
-        return self._receive(_NewBuffer(), timeout)
+        return self._receive(NewBuffer(), timeout)
 
     def recv_into(self, buffer: Writable, timeout: float | None = None) -> int | None:
         """Wait for the next message, write it into `buffer`, and return its length; None at the end of the stream.
 
         If the buffer is too small, raises ValueError, and the next call gets the message.
         """
-        with _Target(buffer) as target:
+        with CallerBuffer(buffer) as target:
             return self._receive(target, timeout)
 
     def recv_array(self, dtype: DTypeLike = "uint8", timeout: float | None = None) -> NDArray[Any] | None:
         """Wait for the next message, and return it as a new NumPy array; None at the end of the stream."""
-        return self._receive(_NewArray(dtype), timeout)
+        return self._receive(NewArray(dtype), timeout)
 
     async def arecv(self) -> bytearray | None:
         """Wait for the next message in a coroutine, like `recv`."""
-        return await self._receive_in_task(_NewBuffer())
+        return await self._receive_in_task(NewBuffer())
 
     async def arecv_into(self, buffer: Writable) -> int | None:
         """Wait for the next message in a coroutine, like `recv_into`."""
-        with _Target(buffer) as target:
+        with CallerBuffer(buffer) as target:
             return await self._receive_in_task(target)
 
     async def arecv_array(self, dtype: DTypeLike = "uint8") -> NDArray[Any] | None:
         """Wait for the next message in a coroutine, like `recv_array`."""
-        return await self._receive_in_task(_NewArray(dtype))
+        return await self._receive_in_task(NewArray(dtype))
 
     def close(self) -> None:
         """Cancel the stream. Messages that were not received are dropped."""
@@ -332,36 +379,36 @@ class ReceiveStream(_Stream):
             pass
         return await self._ended()
 
-    def _receive(self, target: _Goal[T], timeout: float | None) -> T | None:
+    def _receive(self, target: Target[T], timeout: float | None) -> T | None:
         self._check()
+        timeout = timeout_of(timeout)
         if timeout is None:
-            with self._lock:
+            with self._turns.of_thread():
                 return self._receive_next(target, None)
         end = time.monotonic() + timeout
         # another thread may wait for a message
-        if not self._lock.acquire(timeout=max(0.0, timeout)):
-            raise TimeoutError("no message has arrived yet")
-        try:
+        with self._turns.of_thread_within(timeout):
             return self._receive_next(target, end)
-        finally:
-            self._lock.release()
 
-    def _receive_next(self, target: _Goal[T], end: float | None) -> T | None:
+    def _receive_next(self, target: Target[T], end: float | None) -> T | None:
+        if not self._is_usable():
+            self._raise()
         self._socket.setblocking(True)
         if not self._head and not self._begin(end):
             return None
+        self._is_inside = True
         try:
             part = self._part(target)
             while not part.is_full:
-                part.take(self._socket, socket.MSG_WAITALL)
-        except _TooSmall as small:
-            raise ValueError(str(small)) from None
-        except (_Cut, ConnectionResetError):
+                part.receive(self._socket, socket.MSG_WAITALL)
+        except Unfit as unfit:
+            self._is_inside = False
+            raise ValueError(str(unfit)) from None
+        except (Truncated, ConnectionResetError):
             self._raise()
-            raise
         except BaseException:
             # it is unknown how much of the message has been read
-            self._native.cancel()
+            self._abort()
             raise
         return self._taken(target)
 
@@ -370,8 +417,11 @@ class ReceiveStream(_Stream):
         if end is not None:
             poll = select.poll()
             poll.register(self._socket, select.POLLIN)
-            if not poll.poll(max(0.0, end - time.monotonic()) * 1000):
-                raise TimeoutError("no message has arrived yet")
+            left = max(0.0, end - time.monotonic())
+            while not poll.poll(min(left, _POLL_MAX) * 1000):
+                left = end - time.monotonic()
+                if left <= 0:
+                    raise TimeoutError("no message has arrived yet")
         try:
             if self._socket.recv(1, socket.MSG_PEEK):
                 return True
@@ -380,53 +430,77 @@ class ReceiveStream(_Stream):
         self._result()
         return False
 
-    async def _receive_in_task(self, target: _Goal[T]) -> T | None:
+    async def _receive_in_task(self, target: Target[T]) -> T | None:
         self._check()
-        async with self._turn.take():
-            self._socket.setblocking(False)
-            part: _Part | None = None
-            try:
-                while part is None or not part.is_full:
-                    try:
-                        if part is None and not self._head and not self._socket.recv(1, socket.MSG_PEEK):
-                            await self._ended()
-                            return None
-                        part = part or self._part(target)
-                        if not part.is_full:
-                            part.take(self._socket)
-                    except BlockingIOError:
-                        await _ready(self._socket, write=False)
-            except _TooSmall as small:
-                raise ValueError(str(small)) from None
-            except (_Cut, ConnectionResetError):
-                if part is None and not self._head:
-                    await self._ended()
-                    return None
+        async with self._turns.of_task():
+            if not self._is_usable():
                 await self._raise_in_task()
-                raise
+            self._socket.setblocking(False)
+            if not self._head and not await self._begin_in_task():
+                return None
+            try:
+                await self._receive_rest(target)
+            except Unfit as unfit:
+                self._is_inside = False
+                raise ValueError(str(unfit)) from None
+            except (Truncated, ConnectionResetError):
+                await self._raise_in_task()
             except BaseException:
-                if part is not None:
-                    # the next call has the rest
-                    self._begun = bytearray(part.taken)
+                if self._is_inside:
+                    self._abort()
                 raise
             return self._taken(target)
 
-    def _part(self, target: _Goal[T]) -> _Part:
+    async def _begin_in_task(self) -> bool:
+        """Wait in a coroutine for the first byte of a message, like `_begin`."""
+        while True:
+            try:
+                if self._socket.recv(1, socket.MSG_PEEK):
+                    return True
+                break
+            except BlockingIOError:
+                await _ready(self._socket, write=False)
+            except ConnectionResetError:
+                break
+        await self._ended()
+        return False
+
+    async def _receive_rest(self, target: Target[T]) -> None:
+        part: PartialMessage | None = None
+        while part is None or not part.is_full:
+            self._is_inside = True
+            try:
+                if part is None:
+                    part = self._part(target)
+                if not part.is_full:
+                    part.receive(self._socket)
+            except BlockingIOError:
+                try:
+                    await _ready(self._socket, write=False)
+                except BaseException:
+                    # nothing is read meanwhile, so the next call gets the rest
+                    if part is not None:
+                        self._received = bytearray(part.received)
+                    self._is_inside = False
+                    raise
+
+    def _part(self, target: Target[T]) -> PartialMessage:
         """Read the length of the message, and return the place for its bytes."""
         while len(self._head) < 4:
             more = self._socket.recv(4 - len(self._head))
             if not more:
-                raise _Cut
+                raise Truncated
             self._head += more
-        part = _Part(target.room(int.from_bytes(self._head, "big")))
-        if self._begun:
-            part.start(self._begun)
+        part = PartialMessage(target.memory(int.from_bytes(self._head, "big")))
+        if self._received:
+            part.start(self._received)
         return part
 
-    def _taken(self, target: _Goal[T]) -> T:
+    def _taken(self, target: Target[T]) -> T:
         """Return a complete message, after which another one follows."""
         self._head.clear()
-        self._begun.clear()
+        self._received.clear()
+        self._is_inside = False
         return target.value()
 
     def __iter__(self) -> Iterator[bytearray]:
@@ -454,152 +528,9 @@ class ReceiveStream(_Stream):
         self._native.cancel()
 
 
-class _Pinned:
-    """Bytes of an object, which it cannot move or resize meanwhile."""
-
-    def __init__(self, message: Readable) -> None:
-        self._buffer, self.view = _bytes_of(message)
-
-    def __enter__(self) -> memoryview:
-        return self.view
-
-    def __exit__(self, *_: object) -> None:
-        self.view.release()
-        self._buffer.release()
-
-
-class _Goal(Generic[T]):
-    """Place for a message, and the value that the caller gets."""
-
-    def room(self, length: int) -> memoryview:
-        """Return memory for a message of this length."""
-        raise NotImplementedError
-
-    def value(self) -> T:
-        """Return the result for the caller, once the memory is filled."""
-        raise NotImplementedError
-
-
-class _NewBuffer(_Goal[bytearray]):
-    def room(self, length: int) -> memoryview:
-        self._bytes = bytearray(length)
-        return memoryview(self._bytes)
-
-    def value(self) -> bytearray:
-        return self._bytes
-
-
-class _NewArray(_Goal["NDArray[Any]"]):
-    def __init__(self, dtype: DTypeLike) -> None:
-        self._numpy = numpy_module()
-        self._dtype: numpy.dtype[Any] = self._numpy.dtype(dtype)
-        if self._dtype.hasobject or not self._dtype.itemsize:
-            raise TypeError(f"messages cannot be arrays of {self._dtype}")
-
-    def room(self, length: int) -> memoryview:
-        if length % self._dtype.itemsize:
-            text = f"the message has {length} bytes, no multiple of the {self._dtype.itemsize} bytes of {self._dtype}"
-            raise _TooSmall(f"{text}: receive it with another type")
-        self._bytes = self._numpy.empty(length, dtype="uint8")
-        return memoryview(self._bytes)
-
-    def value(self) -> NDArray[Any]:
-        array: NDArray[Any] = self._bytes.view(self._dtype)
-        return array
-
-
-class _Target(_Goal[int]):
-    """Buffer of the caller."""
-
-    def __init__(self, buffer: Writable) -> None:
-        self._buffer, self._view = _bytes_of(buffer)
-        if self._view.readonly:
-            self.__exit__()
-            raise TypeError("the buffer cannot be written to")
-        self._length = 0
-
-    def room(self, length: int) -> memoryview:
-        if length > len(self._view):
-            text = f"the message has {length} bytes, and the buffer {len(self._view)}"
-            raise _TooSmall(f"{text}: receive it again with a larger one")
-        self._length = length
-        return self._view[:length]
-
-    def value(self) -> int:
-        return self._length
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._view.release()
-        self._buffer.release()
-
-
-class _TooSmall(Exception):
-    """The message does not fit, and stays for the next call."""
-
-
-class _Cut(Exception):
-    """The stream has ended within a message."""
-
-
-class _Part:
-    """Message that is being received."""
-
-    def __init__(self, view: memoryview) -> None:
-        self._view = view
-        self._filled = 0
-
-    def start(self, begun: bytearray) -> None:
-        """Begin with what an earlier call has received."""
-        self._view[: len(begun)] = begun
-        self._filled = len(begun)
-
-    @property
-    def is_full(self) -> bool:
-        return self._filled == len(self._view)
-
-    @property
-    def taken(self) -> memoryview:
-        return self._view[: self._filled]
-
-    def take(self, source: socket.socket, flags: int = 0) -> None:
-        """Receive more of the message."""
-        count = source.recv_into(self._view[self._filled :], 0, flags)
-        if count == 0:
-            raise _Cut
-        self._filled += count
-
-
-class _Turn:
-    """Lock for the tasks of the event loop that uses a stream."""
-
-    def __init__(self) -> None:
-        self._locks: dict[asyncio.AbstractEventLoop, asyncio.Lock] = {}
-
-    def take(self) -> asyncio.Lock:
-        loop = asyncio.get_running_loop()
-        if loop not in self._locks:
-            # locks of loops that have ended are of no use
-            self._locks = {loop: asyncio.Lock()}
-        return self._locks[loop]
-
-
-def _bytes_of(value: Readable) -> tuple[pickle.PickleBuffer, memoryview]:
-    """Return the buffer of an object, which is held until its release, and a view of its bytes."""
-    # arrays have buffers, which their types do not say before Python 3.12
-    exporter = cast("ReadableBuffer", value)
-    try:
-        with memoryview(exporter) as view:
-            is_contiguous = view.c_contiguous
-        if not is_contiguous:
-            raise TypeError("the buffer is not contiguous: pass a copy, as of numpy.ascontiguousarray")
-        buffer = pickle.PickleBuffer(exporter)
-        return buffer, buffer.raw()
-    except (ValueError, BufferError) as error:
-        # NumPy has no buffer for times and objects
-        raise TypeError(f"{error}: pass a view as integers, as in array.view('int64')") from error
+def _has_line_feed(view: memoryview) -> bool:
+    """Search for a line feed. A view has no search, so a copy of a small piece is searched at a time."""
+    return any(b"\n" in bytes(view[start : start + _PIECE]) for start in range(0, len(view), _PIECE))
 
 
 async def _ready(waiting: socket.socket, write: bool) -> None:

@@ -7,7 +7,8 @@
     booking = calendar.book("100GB")
     print(booking.end / SECOND, booking.steps.breakpoints())
 
-This is the calendar of the scheduler without its service: nothing is stored, and no time passes by itself. Times are
+This is the calendar of the scheduler without its service: nothing is stored, and no time passes by itself. A booking is
+the capacity that a request has got, like a reservation of the scheduler. Times are
 nanoseconds from any start, rates bits a second, and sizes bytes; all are integers. Text with a unit is possible, too.
 `breakpoints` needs NumPy, and `plot` matplotlib: `pip install lighthaul[plot]`.
 """
@@ -111,14 +112,15 @@ class Calendar:
         channel: unit of rates of the single link. slot: unit of start and end times. horizon: longest time from now to
         the end of a booking. paths: number of paths that are tried between two nodes.
         """
-        if isinstance(links, int | str):
+        if isinstance(links, str) or not isinstance(links, Iterable):
             links = [Link("link", "a", "b", _rate(links), _rate(channel))]
-        self._links = {link.name: link for link in links}
+        links = list(links)
         records = [
-            (link.name, link.source, link.target, link.capacity, link.channel, link.guard, link.cost)
-            for link in self._links.values()
+            (link.name, link.source, link.target, link.capacity, link.channel, link.guard, link.cost) for link in links
         ]
+        # refuses two links of one name
         self._native = _lighthaul.Calendar(records, horizon, slot, paths)
+        self._links = {link.name: link for link in links}
         self._numbers = itertools.count(1)
 
     @property

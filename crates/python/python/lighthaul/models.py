@@ -4,8 +4,8 @@
 
     models.goodput(450e6, rate=682e6, rtt=0.11, loss=0.12)
 
-Sizes are bytes, rates bits a second, and times seconds. `rate` is the rate of the payload, without headers. Nothing else
-is needed; `numpy.vectorize` applies a function to arrays.
+Sizes are bytes, rates bits a second, and times seconds. `rate` is the rate of the payload, without headers. Sizes and
+rates are finite, and the loss is at most 0.999. Nothing else is needed; `numpy.vectorize` applies a function to arrays.
 """
 
 from __future__ import annotations

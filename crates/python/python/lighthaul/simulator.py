@@ -123,6 +123,9 @@ def transfer_times(
 ) -> NDArray[numpy.float64]:
     """Return the seconds that a transfer by RBUDP takes, one number for each seed.
 
+    A transfer has at most 8388608 packets, and an `rtt` of at most 60 s with `feedback`. An interrupted simulation goes
+    on in the background until the end of its seed.
+
     size: bytes, or text as in "450MB". rate: rate of the payload without headers, in bits a second or as in "600Mb/s".
     link: rate of the link [default: 10Gb/s]. rtt, settle: seconds. loss: fraction of the packets. queue: bytes of the
     queue of the link. absorb, socket: rate that a slow receiver processes, and the size of its socket buffer.
@@ -151,7 +154,7 @@ def transfer_times(
 
 
 def _kind(settings: Mapping[str, object]) -> str:
-    """Return the kind of a plan, which its keys tell."""
+    """Return the kind of a plan. Each kind has a key of its own."""
     for key, kind in (("vary", "transfers"), ("crowd", "flows"), ("trc", "vector"), ("sizes", "circuit")):
         if key in settings:
             return kind

@@ -138,8 +138,50 @@ def test_threads_share_a_calendar() -> None:
         thread.start()
     for thread in threads:
         thread.join(60)
+        assert not thread.is_alive()
     assert len({booking.id for booking in calendar.bookings()}) == 800
     assert calendar.free(0, 10 * SECOND)[0] == (0, 6_400_000_000, 0)
+
+
+REFUSED = """
+import sys, threading
+from lighthaul.calendar import Calendar, CalendarRefused
+sys.setswitchinterval(1e-6)
+calendar = Calendar("1Gb/s")
+
+def ask(call):
+    for _ in range(400):
+        try:
+            call("1TB", by=1)
+        except CalendarRefused:
+            calendar.free(0, 1)
+
+threads = [threading.Thread(target=ask, args=(call,)) for call in (calendar.book, calendar.quote) * 3]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+"""
+
+
+def test_refusals_in_several_threads_do_not_lock_each_other() -> None:
+    # a deadlock would also stop this process
+    subprocess.run([sys.executable, "-c", REFUSED], check=True, timeout=100)
+
+
+def test_links_of_one_name_are_refused() -> None:
+    with pytest.raises(ValueError, match="used twice"):
+        Calendar([Link("x", "a", "b", GIGABIT), Link("x", "b", "c", GIGABIT)])
+
+
+def test_arrays_of_steps_stay_read_only() -> None:
+    steps = Steps([(0, 1, 5)])
+    for array in (steps.starts, steps.ends, steps.rates):
+        with pytest.raises(ValueError):
+            array.flags.writeable = True
+        with pytest.raises(ValueError):
+            array[0] = 7
+    assert Steps().rates.size == 0
 
 
 def test_packet_switches_are_compared() -> None:

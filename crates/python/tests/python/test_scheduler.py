@@ -174,7 +174,8 @@ def test_refusal_has_a_counter_offer_and_survives_pickling(office: Office) -> No
     assert (error.code, error.kind, error.problem) == (40, "refused", "late")
     offer = error.counter_offer
     assert offer.earliest_end > soon(200).astimezone() and 0 < offer.size_by_then < 10**12
-    granted = client.reserve("near", "far", size=offer.size_by_then, by=soon(2))
+    # time has passed since the offer
+    granted = client.reserve("near", "far", size=offer.size_by_then, by=soon(2.1))
     client.cancel(granted)
 
 
@@ -206,7 +207,7 @@ def test_failures_are_typed_and_name_a_remedy(office: Office) -> None:
 
 def test_wait_returns_the_active_reservation_and_ends_with_it(office: Office) -> None:
     client = office.client()
-    one = client.reserve("near", "far", hold=600, start=datetime.datetime.now() + datetime.timedelta(seconds=2))
+    one = client.reserve("near", "far", hold=600, start=datetime.datetime.now() + datetime.timedelta(seconds=4))
     assert client.wait(one, timeout=100).state == "active"
     assert client.release(one).state == "released"
     late = client.reserve("near", "far", hold=60, start=soon(30))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -65,6 +66,47 @@ def test_faulty_plans_are_refused_with_the_fault() -> None:
         arguments = {"size": "1MB", "rate": "1Gb/s", "rtt": 0.01} | words
         with pytest.raises(ValueError):
             simulator.transfer_times(**arguments)  # type: ignore[arg-type]
+
+
+def test_transfers_beyond_the_protocol_are_refused() -> None:
+    for words, why in (
+        ({"size": "20GB"}, "packets"),
+        ({"packet": 70_000}, "packet"),
+        ({"packet": 2**32 - 1}, "packet"),
+        ({"packet": 65_500, "overhead": 65_500}, "packet"),
+        ({"overhead": 2**32 - 1}, "packet"),
+        ({"packet": 0}, "packet"),
+        ({"rtt": 61.0, "feedback": True}, "minute"),
+    ):
+        arguments = {"size": "1MB", "rate": "1Gb/s", "rtt": 0.01} | words
+        with pytest.raises(ValueError, match=why):
+            simulator.transfer_times(**arguments)  # type: ignore[arg-type]
+
+
+def test_equations_refuse_numbers_for_which_they_have_no_value() -> None:
+    path: dict[str, float] = {"size": 1e6, "rate": 1e9, "rtt": 0.1}
+    stream: dict[str, float] = {"object_size": 1, "per_second": 1, "rtt": 0.1, "delay": 1}
+    faulty: list[tuple[Callable[..., float], dict[str, float], str]] = [
+        (models.blasts, {"size": 1e6, "loss": 0.6}, "size"),
+        *((models.expected_time, path | {"packet": 1464}, name) for name in ("size", "rate", "packet")),
+        *((models.efficiency, path, name) for name in ("size", "rate")),
+        (models.size_for, {"efficiency": 0.5, "rate": 1e9, "rtt": 0.1}, "rate"),
+        *((models.stream_rate, stream, name) for name in ("object_size", "per_second")),
+    ]
+    for equation, numbers, name in faulty:
+        assert equation(**numbers) > 0
+        for bad in (math.inf, math.nan, -1.0, 0.0):
+            with pytest.raises(ValueError):
+                equation(**numbers | {name: bad})
+    for loss in (1 - 1e-16, 1.0, -0.1, math.nan):
+        with pytest.raises(ValueError, match="loss"):
+            models.blasts(1e12, loss=loss)
+    for efficiency in (1.0, 2.0, -0.1, math.nan):
+        with pytest.raises(ValueError, match="efficiency"):
+            models.size_for(efficiency, rate=1e9, rtt=0.1)
+    with pytest.raises(ValueError):
+        models.blasts(1e300, loss=0.9, packet=1e-300)
+    assert models.blasts(1e300, loss=0.999, packet=1) > 1000
 
 
 def test_result_is_plotted() -> None:
