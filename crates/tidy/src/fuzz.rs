@@ -164,7 +164,7 @@ const REACHED: [(&str, &str); 75] = [
 ];
 
 /// Files and directories that decode only trusted data (of the operator, the user or Lighthaul), with a reason.
-const TRUSTED: [(&str, &str); 66] = [
+const TRUSTED: [(&str, &str); 67] = [
     (
         "crates/objects/src/stores/bucket/profile.rs",
         "files and programs of the user",
@@ -219,7 +219,6 @@ const TRUSTED: [(&str, &str); 66] = [
     ("crates/domains/src/store.rs", "its own store"),
     ("crates/monitor/src/history.rs", "its own store"),
     ("crates/queue/src/list.rs", "its own store"),
-    ("crates/queue/src/secrets.rs", "its own store"),
     ("crates/queue/src/database/", "its own store"),
     (
         "crates/python/src/rest.rs",
