@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
 
 use crate::proxy::{Fault, Proxy, replaced};
 use crate::running::{Outcome, Running};
@@ -399,4 +400,48 @@ fn full_disk_is_reported_and_leaves_no_file() {
     mount(&["umount"]);
     outcome.assert_failed(11, "the disk is full");
     assert!(!left);
+}
+
+#[test]
+fn slow_upload_is_no_silence() {
+    let Some(server) = with_large("slow-upload") else {
+        return;
+    };
+    let proxy = Proxy::start(&server.address, |head, _| {
+        if head.contains("partNumber=3&") {
+            // longer than two stall timeouts
+            return Fault::Late(Duration::from_secs(2));
+        }
+        Fault::Pass
+    });
+    let args = [
+        "cp",
+        "--retries",
+        "2",
+        "--stall-timeout",
+        "800ms",
+        "large",
+        "s3://data/slow",
+    ];
+    run(&server, &proxy, &args).assert_succeeded();
+    assert_eq!(proxy.count("partNumber=3&"), 1);
+}
+
+#[test]
+fn retries_count_from_the_last_progress() {
+    let Some(server) = with_large("progress") else {
+        return;
+    };
+    let proxy = Proxy::start(&server.address, |head, _| {
+        if head.starts_with("GET /data/large") {
+            return Fault::Change(|mut answer| {
+                answer.truncate(3_000_000);
+                answer
+            });
+        }
+        Fault::Pass
+    });
+    let args = ["cp", "--retries", "1", "s3://data/large", "x"];
+    run(&server, &proxy, &args).assert_succeeded();
+    assert!(proxy.count("GET /data/large") > 2);
 }

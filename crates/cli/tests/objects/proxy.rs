@@ -18,6 +18,8 @@ pub(crate) enum Fault {
     Reset(usize),
     /// The answer is changed.
     Change(fn(Vec<u8>) -> Vec<u8>),
+    /// The server answers after this time.
+    Late(Duration),
     /// No answer comes.
     Hang,
 }
@@ -105,6 +107,10 @@ fn serve(
     };
     match rule(&head, nth) {
         Fault::Pass => client.write_all(&answer()?).ok()?,
+        Fault::Late(time) => {
+            thread::sleep(time);
+            client.write_all(&answer()?).ok()?;
+        }
         Fault::Change(change) => client.write_all(&change(answer()?)).ok()?,
         Fault::Answer(status, body) => {
             let len = body.len();

@@ -55,8 +55,8 @@ pub(crate) async fn run(job: &Arc<Job>) -> Result<(), Error> {
         if result.is_err() {
             break;
         }
-        // a single object gives no reason to delete others
-        if job.options.delete && is_folder {
+        // neither a single object nor a list gives a reason to delete others
+        if job.options.delete && is_folder && !job.options.listed {
             deletions.push(((download.top, name), download.seen));
         }
     }

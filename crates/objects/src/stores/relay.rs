@@ -136,7 +136,8 @@ async fn each(
         return Ok(());
     }
     let Some(list) = job.take_list() else {
-        return folder(job, (names, objects), (&source, &source.key), tasks).await;
+        let from = (&source, source.key.as_str(), &mut Seen::default());
+        return folder(job, (names, objects), from, tasks).await;
     };
     let mut seen = Seen::default();
     let mut found = listed_objects::find(&source, list)?;
@@ -153,21 +154,22 @@ async fn each(
                     start(job, item, tasks).await;
                 }
             }
-            Found::Folder(prefix) if seen.is_new(job, &prefix) => {
-                folder(job, (names, objects), (&source, &prefix), tasks).await?;
+            Found::Folder(prefix) => {
+                let from = (&source, prefix.as_str(), &mut seen);
+                folder(job, (names, objects), from, tasks).await?;
             }
-            Found::Object(..) | Found::Folder(_) => {}
+            Found::Object(..) => {}
             Found::Failed(path, error) => job.report.fail(&path, &error),
         }
     }
     Ok(())
 }
 
-/// Copies all objects below a prefix.
+/// Copies all objects below a prefix that the copy has not seen yet.
 async fn folder(
     job: &Arc<Job>,
     (names, objects): (&ObjectNames, &mut Objects),
-    (source, prefix): (&Source, &str),
+    (source, prefix, seen): (&Source, &str, &mut Seen),
     tasks: &mut JoinSet<()>,
 ) -> Result<(), Error> {
     let failed =
@@ -175,7 +177,9 @@ async fn folder(
     let mut list = source.bucket.list(prefix);
     while let Some(page) = list.next().await.map_err(failed)? {
         for object in page.objects {
-            if let Some(item) = below(job, (names, objects), source, object) {
+            if seen.is_new(job, &object.key)
+                && let Some(item) = below(job, (names, objects), source, object)
+            {
                 start(job, item, tasks).await;
             }
         }

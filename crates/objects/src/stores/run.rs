@@ -134,6 +134,11 @@ fn way(copy: &ObjectCopy<'_>) -> Result<Way, Error> {
             "a list of paths (--files-from) needs exactly one source: its paths are relative to it",
         );
     }
+    if copy.options.listed && copy.options.delete {
+        return refused(
+            "deletion (--delete) compares whole directories: omit it, or the list of paths (--files-from)",
+        );
+    }
     if sources.is_empty() {
         return refused("give a source and a target");
     }
@@ -217,3 +222,35 @@ const LOOK: Duration = Duration::from_millis(50);
 const END_TIMEOUT: Duration = Duration::from_secs(5);
 /// Threads for requests.
 const WORKERS: usize = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn list_gives_no_reason_to_delete_what_it_does_not_name() {
+        let object = Place::parse("s3://bucket/x/").unwrap();
+        let here = Place::parse("x/").unwrap();
+        let options = |listed, delete| Options {
+            listed,
+            delete,
+            ..Options::default()
+        };
+        for (source, target) in [(&object, &here), (&here, &object), (&object, &object)] {
+            let way = |options: &Options| {
+                way(&ObjectCopy {
+                    sources: std::slice::from_ref(source),
+                    target,
+                    exact: false,
+                    options,
+                    retries: 0,
+                    redirects: true,
+                })
+            };
+            assert!(way(&options(true, false)).is_ok());
+            assert!(way(&options(false, true)).is_ok());
+            let refused = way(&options(true, true)).unwrap_err().to_string();
+            assert!(refused.contains("--files-from"), "{refused}");
+        }
+    }
+}

@@ -197,7 +197,7 @@ impl Client {
 }
 
 impl Patience {
-    /// Returns the options of clients. A request may take long as long as bytes move.
+    /// Returns the options of clients. They do not limit the time of a request, which may have a large body.
     pub(crate) fn options(self) -> Result<ClientOptions, Error> {
         let mut options = ClientOptions::new();
         for authority in authorities()? {
@@ -208,7 +208,6 @@ impl Patience {
             .with_http1_only()
             .with_timeout_disabled()
             .with_connect_timeout(CONNECT_TIMEOUT.min(self.stall))
-            .with_read_timeout(self.stall * 2)
             .with_pool_max_idle_per_host(CONNECTIONS_MAX))
     }
 }

@@ -49,7 +49,8 @@ impl Cloud {
             max_retries: patience.retries as usize,
             retry_timeout: RETRIES_TIMEOUT,
         };
-        let options = patience.options()?;
+        // bodies of requests count, too
+        let options = patience.options()?.with_read_timeout(patience.stall * 2);
         let opened: object_store::Result<Box<dyn ObjectStore>> = if scheme == "az" {
             let builder = MicrosoftAzureBuilder::from_env().with_container_name(bucket);
             let builder = builder.with_client_options(options).with_retry(retry);

@@ -1,7 +1,7 @@
 //! Reader of a range of an object, which returns the bytes as they come.
 //!
 //! After a failure that passes, it continues where it stopped. The condition on the `ETag` is part of each request, so
-//! all bytes are of one version.
+//! all bytes are of one version. Without an `ETag`, a failure after the first byte ends the reader.
 
 use std::time::Duration;
 
@@ -27,6 +27,10 @@ pub(crate) struct RangeReader {
     attributes: Option<Attributes>,
     chunks: Option<Chunks>,
     pauses: Box<dyn Iterator<Item = Duration> + Send>,
+    /// Offset from which all retries are available again.
+    renews_at: u64,
+    /// True if bytes have come.
+    has_begun: bool,
 }
 
 impl RangeReader {
@@ -48,6 +52,8 @@ impl RangeReader {
             till,
             attributes: None,
             chunks: None,
+            renews_at: at.saturating_add(RENEWAL),
+            has_begun: false,
         }
     }
 
@@ -62,6 +68,9 @@ impl RangeReader {
             self.chunks = None;
             if self.has_all() && error.is_passing() {
                 return Ok(None);
+            }
+            if self.has_begun && self.known.etag.is_none() {
+                return Err(error);
             }
             Client::retry(error, &mut self.pauses).await?;
         }
@@ -120,6 +129,14 @@ impl RangeReader {
             return Err(CallError::new(Reason::Broken, text));
         }
         self.at += chunk.len() as u64;
+        self.has_begun |= !chunk.is_empty();
+        if self.at >= self.renews_at {
+            self.pauses = self.bucket.pauses();
+            self.renews_at = self.at.saturating_add(RENEWAL);
+        }
         Ok(Some(chunk))
     }
 }
+
+/// Bytes that must come before all retries are available again, so that their number stays limited.
+const RENEWAL: u64 = 1 << 20;
