@@ -110,6 +110,11 @@ fn check(options: &Options) -> Result<(), Error> {
         (keep.xattrs, "--xattrs"),
         (keep.acls, "--acls"),
         (options.hard_links, "--hard-links"),
+        (options.sparse, "--sparse"),
+        (options.replace_special, "--replace-special"),
+        // the daemon does not read objects
+        (options.checksum, "--checksum"),
+        (options.digest == DigestKind::None, "--digest=none"),
         (options.delete, "--delete"),
         (options.chmod != ModeChanges::default(), "--chmod"),
         (options.backup.is_some(), "--backup"),

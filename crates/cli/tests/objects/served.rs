@@ -233,6 +233,8 @@ fn what_a_store_cannot_have_is_refused() {
         &["-a"][..],
         &["--delete", "--yes"],
         &["--inplace"],
+        &["--checksum"],
+        &["--sparse"],
         &["--digest", "blake3"],
     ] {
         let args = [options, &["tree/", "HOST/store/t/"]].concat();
