@@ -12,6 +12,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Component, Path, PathBuf};
 
 use lighthaul_io::host::clock::unix_nanos;
+use lighthaul_io::host::durable::sync_names;
 use lighthaul_io::host::file_calls::start_writeback;
 use lighthaul_io::store::block::PAGE;
 use rustix::fs::{
@@ -274,7 +275,7 @@ impl Root {
 
     /// Writes the names in the root itself to disk.
     pub fn sync_folder(&self) -> io::Result<()> {
-        Ok(fsync(&self.folder)?)
+        sync_names(&self.folder)
     }
 
     fn folder_at(&mut self, path: &Path) -> io::Result<OwnedFd> {

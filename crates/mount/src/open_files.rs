@@ -140,6 +140,11 @@ impl WrittenFile {
         if state.named.is_none() {
             writer.truncate(size)?;
         } else if size == 0 {
+            // bytes that were written before are kept if the file cannot be emptied
+            if state.is_dirty {
+                state.named = Some(writer.commit(None)?);
+                state.is_dirty = false;
+            }
             // the server lets one writer have the name
             state.writer = None;
             state.writer = Some(files.create(&path, None, false)?);

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use lighthaul::{ByteRange, Error, Failure, Place, RemoteFiles, RemoteReader, RemoteWriter};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyList};
 
 use crate::errors::exception;
@@ -333,7 +334,7 @@ impl Writer {
     }
 
     /// Writes bytes at an offset.
-    fn write(&self, py: Python<'_>, bytes: Vec<u8>, offset: u64) -> PyResult<()> {
+    fn write(&self, py: Python<'_>, bytes: PyBackedBytes, offset: u64) -> PyResult<()> {
         self.with(py, move |writer| writer.write(&bytes, offset))
     }
 

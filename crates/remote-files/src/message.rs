@@ -264,7 +264,7 @@ impl Topic for Message {
 }
 
 /// Version of a file; any change of the file changes the version.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileVersion {
     /// Device number.
     pub device: u64,

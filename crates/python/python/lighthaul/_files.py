@@ -103,6 +103,7 @@ class RawWriter(io.RawIOBase):
         self._at = native.size
         self._autocommit = autocommit
         self._failed = False
+        self._committed = False
         self.name = name
         self.mode = mode
 
@@ -117,6 +118,8 @@ class RawWriter(io.RawIOBase):
             raise ValueError("the file is closed")
         if self._failed:
             raise OSError("the file was discarded, since a write to it has failed")
+        if self._committed:
+            raise OSError("the file is complete: it was committed, and has its name")
         try:
             octets = bytes(data)
             if self._native is not None:
@@ -136,6 +139,7 @@ class RawWriter(io.RawIOBase):
             raise OSError("the file was discarded, since a write to it has failed")
         if (native := self._native) is not None:
             self._native = None
+            self._committed = True
             native.commit()
 
     def discard(self) -> None:
@@ -151,6 +155,11 @@ class RawWriter(io.RawIOBase):
             finally:
                 super().close()
 
+    def __del__(self) -> None:
+        # the collector may end this file before the buffer above it, whose last bytes are missing then
+        if not self.closed:
+            self.discard()
+
 
 class Writer(io.BufferedWriter):
     """Buffered file that is written. An exception in its block discards it."""
@@ -161,7 +170,9 @@ class Writer(io.BufferedWriter):
         super().__init__(raw, BUFFER)
 
     def commit(self) -> None:
-        """Complete a file that was closed without that."""
+        """Complete the file, which gets its name once it is on disk. Nothing can be written afterwards."""
+        if not self.closed:
+            self.flush()
         self.raw.commit()
 
     def discard(self) -> None:

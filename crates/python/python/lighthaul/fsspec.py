@@ -15,7 +15,7 @@ import tempfile
 import time
 import weakref
 from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from fsspec.asyn import AbstractAsyncStreamedFile, AsyncFileSystem, sync_wrapper
 from fsspec.callbacks import DEFAULT_CALLBACK
@@ -27,6 +27,9 @@ from ._errors import Exists, NotFound
 from ._files import BUFFER, RawWriter, Writer, open_file
 from ._ranges import POOL, Range, RangeBatch
 from ._records import ItemRecord
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -175,11 +178,12 @@ class LighthaulFileSystem(AsyncFileSystem):  # type: ignore[misc]
             raise failed[0]
         return found
 
-    async def _pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **_: Any) -> None:
+    async def _pipe_file(self, path: str, value: ReadableBuffer, mode: str = "overwrite", **_: Any) -> None:
         def pipe() -> None:
+            octets = _octets_of(value)
             writer = self._create(path, mode == "create")
-            for at in range(0, len(value), PIECE):
-                writer.write(value[at : at + PIECE], at)
+            for at in range(0, len(octets), PIECE):
+                writer.write(bytes(octets[at : at + PIECE]), at)
             writer.commit()
 
         await self._do(pipe)
@@ -361,7 +365,8 @@ class LighthaulFileSystem(AsyncFileSystem):  # type: ignore[misc]
         if mode == "ab" and self._is_there(path):
             native = self._files(True).append(self._octets(path))
         else:
-            native = self._create(path, mode == "xb")
+            # a file that another program creates meanwhile is not replaced by an append
+            native = self._create(path, mode in ("xb", "ab"))
         return Writer(RawWriter(native, name, mode, autocommit))
 
     async def open_async(self, path: str, mode: str = "rb", **_: Any) -> StreamedFile:
@@ -409,12 +414,13 @@ class StreamedFile(AbstractAsyncStreamedFile):  # type: ignore[misc]
         self.loc += len(data)
         return data
 
-    async def write(self, data: bytes) -> int:
+    async def write(self, data: ReadableBuffer) -> int:
         if self._writer is None:
             raise ValueError("the file is open for reading")
-        await self.fs._do(self._writer.write, bytes(data), self.loc)
-        self.loc += len(data)
-        return len(data)
+        octets = bytes(_octets_of(data))
+        await self.fs._do(self._writer.write, octets, self.loc)
+        self.loc += len(octets)
+        return len(octets)
 
     async def close(self) -> None:
         if not self.closed:
@@ -441,6 +447,12 @@ def _client(settings: dict[str, Any]) -> Client:
     name = tuple(sorted(settings.items()))
     # two threads may both create a client, and one of them is kept
     return _CLIENTS.get(name) or _CLIENTS.setdefault(name, Client(**settings))
+
+
+def _octets_of(data: ReadableBuffer) -> memoryview:
+    """Return the octets of a buffer of any type, such as an array of integers."""
+    view = memoryview(data)
+    return view.cast("B") if view.c_contiguous else memoryview(view.tobytes())
 
 
 def _umask() -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import pickle
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ from uuid import uuid4
 
 import fsspec
 import fsspec.tests.abstract as abstract
+import numpy as np
 import pytest
 from fsspec.implementations.local import LocalFileSystem
 
@@ -286,6 +288,49 @@ def test_file_of_a_failed_block_is_discarded(far: Far, client: lighthaul.Client,
     forgotten.write("abc" if mode == "w" else b"abc")
     del forgotten
     assert not (far.root / "discarded").exists()
+
+
+def test_collected_file_is_not_published(far: Far, client: lighthaul.Client) -> None:
+    (far.root / "collected").write_bytes(b"before")
+    file = client.open(far.place("collected"), "wb")
+    file.write(bytes(3 << 20))
+    file.write(b"tail")
+    circle: list[Any] = [file]
+    circle.append(circle)
+    del file, circle
+    gc.collect()
+    assert (far.root / "collected").read_bytes() == b"before"
+
+
+def test_transaction_publishes_an_open_file_whole(lh: LighthaulFileSystem) -> None:
+    with lh.transaction:
+        file = lh.open("/transaction", "wb")
+        file.write(b"x" * 10)
+    assert lh.cat("/transaction") == b"x" * 10
+    file.write(b"more")
+    with pytest.raises(OSError, match="committed"):
+        file.close()
+    assert lh.cat("/transaction") == b"x" * 10
+
+
+@pytest.mark.parametrize("strided", [False, True])
+def test_typed_buffers_are_written_whole(lh: LighthaulFileSystem, strided: bool) -> None:
+    data = np.arange(1000, dtype=np.uint32)[:: 2 if strided else 1]
+    lh.pipe_file("/typed", data)
+    assert lh.cat("/typed") == data.tobytes()
+    with pytest.raises(TypeError):
+        lh.pipe_file("/typed", [1, 2, 3])
+    assert lh.cat("/typed") == data.tobytes()
+
+
+def test_append_does_not_replace_a_file_that_appeared(lh: LighthaulFileSystem) -> None:
+    file = lh.open("/appeared", "ab")
+    lh.pipe_file("/other", b"other")
+    lh.mv("/other", "/appeared")
+    file.write(b"mine")
+    with pytest.raises(FileExistsError):
+        file.close()
+    assert lh.cat("/appeared") == b"other"
 
 
 def test_open_file_of_the_parent_is_refused_in_a_child(far: Far, client: lighthaul.Client) -> None:

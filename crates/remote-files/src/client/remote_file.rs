@@ -33,6 +33,8 @@ struct State {
     openings: Vec<Arc<Answer>>,
     /// True once the server had too many files open.
     is_crowded: bool,
+    /// True once two connections had opened different versions.
+    is_mixed: bool,
 }
 
 #[derive(Debug)]
@@ -139,7 +141,8 @@ impl RemoteFile {
         self.handle(&self.channel(link));
     }
 
-    /// Waits until the file is open wherever that was requested. Fails if its versions differ.
+    /// Waits until the file is open wherever that was requested. Fails if its versions differ, and from then on, since
+    /// reads that were requested before may have the bytes of any of them.
     pub(super) fn version(&self) -> Result<FileVersion, Failure> {
         let openings = std::mem::take(&mut self.state().openings);
         let mut failed = None;
@@ -147,9 +150,7 @@ impl RemoteFile {
             match opening.version() {
                 Ok(found) => {
                     let known = self.learn(found);
-                    if found != known {
-                        failed = Some(self.changed());
-                    }
+                    self.state().is_mixed |= found != known;
                 }
                 // reads use the connections that have the file open
                 Err(failure) if failure.kind == FailureKind::Busy && self.is_known() => {}
@@ -157,6 +158,7 @@ impl RemoteFile {
             }
         }
         match failed {
+            _ if self.state().is_mixed => Err(self.changed()),
             Some(failure) => Err(failure),
             None => self.state().version.ok_or_else(|| self.changed()),
         }
@@ -187,5 +189,40 @@ impl RemoteFile {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn opened(inode: u64) -> Arc<Answer> {
+        let answer = Answer::default();
+        let version = FileVersion {
+            inode,
+            ..FileVersion::default()
+        };
+        answer.end(Ok(Some(version)));
+        Arc::new(answer)
+    }
+
+    /// Reads of several ranges wait for the version one after the other, and any of them may have bytes of both.
+    #[test]
+    fn file_of_two_versions_fails_for_every_read() {
+        let file = RemoteFile::new(b"file");
+        file.state().openings = vec![opened(1), opened(2)];
+        for nth in 0..3 {
+            let failure = file.version().expect_err("two versions");
+            assert_eq!(failure.kind, FailureKind::Changed, "{nth}");
+        }
+    }
+
+    #[test]
+    fn file_of_one_version_can_be_read() {
+        let file = RemoteFile::new(b"file");
+        for _ in 0..2 {
+            file.state().openings = vec![opened(1), opened(1)];
+            assert_eq!(file.version().unwrap().inode, 1);
+        }
     }
 }

@@ -91,6 +91,12 @@ impl RemoteFiles {
         };
         let answer = self.0.repeat(|link| ended(&link.first().ask(list).1))?;
         let items = std::mem::take(&mut answer.parts().items);
+        // a program may use the names for files of its own
+        let is_name = |item: &FileInfo| is_name(&item.path);
+        if !items.iter().all(is_name) {
+            let text = "the server sent a list with a name that no file can have";
+            return Err(Failure::new(FailureKind::Other, text));
+        }
         Ok(items)
     }
 
@@ -193,6 +199,35 @@ fn ended(answer: &Arc<Answer>) -> Result<Arc<Answer>, Failure> {
     Ok(Arc::clone(answer))
 }
 
+/// Returns true if a file in a directory can have this name.
+fn is_name(octets: &[u8]) -> bool {
+    !matches!(octets, b"" | b"." | b"..") && !octets.iter().any(|octet| matches!(octet, b'/' | 0))
+}
+
 fn incomplete() -> Failure {
     Failure::new(FailureKind::Other, "the server sent an incomplete answer")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_leave_their_directory_are_refused() {
+        for (name, is_good) in [
+            (&b"name"[..], true),
+            (b"..name", true),
+            (b"...", true),
+            (b"n\xffme", true),
+            (b"", false),
+            (b".", false),
+            (b"..", false),
+            (b"/etc/passwd", false),
+            (b"../name", false),
+            (b"a/b", false),
+            (b"a\0b", false),
+        ] {
+            assert_eq!(is_name(name), is_good, "{}", name.escape_ascii());
+        }
+    }
 }

@@ -7,11 +7,10 @@ use std::path::Path;
 
 use lighthaul_files::request::{FileInfo, FileKind};
 use lighthaul_files::special::special;
-use lighthaul_files::temp_names::is_hidden;
+use lighthaul_files::temp_names::{Writer, is_hidden, lock_file_of};
 use lighthaul_fs::disk::Root;
 use lighthaul_fs::file_access::Folder;
 use lighthaul_session::error::{Error, FileAction};
-use rustix::fs::{FlockOperation, flock};
 
 use crate::failure::{Failure, FailureKind};
 use crate::message::FileVersion;
@@ -162,14 +161,19 @@ fn remove_folder(scope: &Scope, path: &Path, (root, name): (&mut Root, &Path)) -
         left.extend(names);
     }
     let mut inside = scope.access.root(path)?;
+    let ours = Writer::new(0);
     // all locks are held until all files are removed
     let mut locks = Vec::new();
     for name in &left {
-        let file = inside.read(Path::new(name))?;
-        if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+        // a copy locks a file of its own in the root of its target, not each of its files
+        let is_of_copy = lock_file_of(name).is_some();
+        let Ok(lock) = inside.lock(Path::new(name)) else {
+            return not_empty();
+        };
+        if is_of_copy && !ours.is_orphan(name) {
             return not_empty();
         }
-        locks.push(file);
+        locks.push(lock);
     }
     for name in &left {
         inside.remove(Path::new(name))?;
@@ -181,6 +185,7 @@ fn remove_folder(scope: &Scope, path: &Path, (root, name): (&mut Root, &Path)) -
 /// Creates the directory at `path`, and makes that durable.
 pub(super) fn make(scope: &Scope, path: &Path) -> Result<(), Failure> {
     let made = || {
+        check_name(path)?;
         if !scope.access.make_folder(path)? {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
@@ -227,8 +232,16 @@ pub(super) fn set(
 
 /// Returns the directory of `path` for changes, and the last name.
 pub(super) fn parent<'a>(scope: &Scope, path: &'a Path) -> io::Result<(Root, &'a Path)> {
-    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    let name = check_name(path)?;
     Ok((scope.access.root(folder_of(path))?, Path::new(name)))
+}
+
+/// Returns the last name of `path`. Fails if temporary files have such names: no list shows them, and whoever changes
+/// one changes a file that another client is writing.
+fn check_name(path: &Path) -> io::Result<&OsStr> {
+    let name = path.file_name();
+    let name = name.filter(|name| !is_hidden(name));
+    name.ok_or_else(|| io::ErrorKind::InvalidInput.into())
 }
 
 /// Writes the directory of `path` to disk.

@@ -35,16 +35,21 @@ impl Scope {
     /// Opens the file at `path` for reading.
     pub(super) fn open(&self, path: &Path) -> Result<(InputFile, FileVersion), Failure> {
         let failed = |error| Failure::of(FileAction::Open, path, &error);
+        let check = |kind: FileType| {
+            if kind.is_dir() {
+                return Err(failed(io::ErrorKind::IsADirectory.into()));
+            }
+            if !kind.is_file() {
+                let text = format!("cannot open {}: it is no file", path.display());
+                return Err(Failure::new(FailureKind::Invalid, text));
+            }
+            Ok(())
+        };
+        // to open a FIFO or a device would already change it
+        check(self.access.look_through(path).map_err(failed)?.kind)?;
         let file = self.access.file(path).map_err(failed)?;
         let stat = fstat(&file).map_err(|error| failed(error.into()))?;
-        let kind = FileType::from_raw_mode(stat.st_mode);
-        if kind.is_dir() {
-            return Err(failed(io::ErrorKind::IsADirectory.into()));
-        }
-        if !kind.is_file() {
-            let text = format!("cannot open {}: it is no file", path.display());
-            return Err(Failure::new(FailureKind::Invalid, text));
-        }
+        check(FileType::from_raw_mode(stat.st_mode))?;
         let version = FileVersion::from(file.version().map_err(failed)?);
         Ok((file, version))
     }

@@ -17,7 +17,7 @@ use lighthaul_files::temp_names::written;
 use lighthaul_fs::disk::{OutputFile, Root};
 use lighthaul_fs::meta::Meta;
 use lighthaul_session::error::FileAction;
-use rustix::fs::ftruncate;
+use rustix::fs::{fstat, ftruncate};
 
 use crate::failure::{Failure, FailureKind};
 use crate::message::FileVersion;
@@ -210,8 +210,20 @@ impl Writer {
             self.unnamed = None;
             let synced = self.root.sync_folder();
             synced.map_err(|error| failed(FileAction::Sync, &error))?;
+        } else if self.has_no_name()? {
+            let path = self.path.display();
+            let text = format!("cannot write {path}: it was removed or replaced while it was open");
+            return Err(Failure::new(FailureKind::Changed, text));
         }
         self.version(FileAction::Publish)
+    }
+
+    /// Returns true if no name leads to the file, so that its bytes are lost once it is closed.
+    fn has_no_name(&self) -> Result<bool, Failure> {
+        let stat = fstat(&self.output);
+        let stat =
+            stat.map_err(|error| Failure::of(FileAction::Publish, &self.path, &error.into()))?;
+        Ok(stat.st_nlink == 0)
     }
 
     fn name_it(&mut self, is_new: bool) -> io::Result<()> {
