@@ -59,6 +59,7 @@ impl Client {
     }
 
     /// Reserves capacity with an idempotency key. A second call with the same key returns the reservation of the first.
+    /// Repeats the request for 20 seconds while the scheduler is away, since it may have reserved already.
     pub fn reserve_once(
         &self,
         request: &NewReservation,
@@ -66,7 +67,7 @@ impl Client {
     ) -> Result<Reservation, ClientError> {
         patiently(|| {
             let sent = self.try_send(Method::POST, "/v1/reservations", Some(key), request);
-            sent.map_err(Failure::unless_lost)
+            sent.map_err(Failure::unless_limited)
         })
     }
 

@@ -33,3 +33,17 @@ pub enum ClientError {
         why: String,
     },
 }
+
+impl ClientError {
+    /// Returns true if the same request may succeed later: the scheduler is away or busy.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::Problem(problem) => MAY_PASS.contains(&problem.status),
+            Self::Network { .. } => true,
+            Self::Untrusted { .. } | Self::Protocol { .. } => false,
+        }
+    }
+}
+
+/// Statuses of HTTP after which the same request may succeed.
+pub(crate) const MAY_PASS: [u16; 4] = [429, 502, 503, 504];

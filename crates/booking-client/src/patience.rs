@@ -9,7 +9,7 @@ use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::interrupt;
 use lighthaul_io::host::wait::pause;
 
-use crate::client_error::ClientError;
+use crate::client_error::{ClientError, MAY_PASS};
 
 /// Failure of one request.
 #[derive(Debug)]
@@ -31,11 +31,13 @@ impl Failure {
         }
     }
 
-    /// Returns the failure, which may pass only if no answer came.
-    pub(crate) fn unless_lost(self) -> Self {
-        let is_lost = matches!(self.error, ClientError::Network { .. });
+    /// Returns the failure, which may pass unless the caller has sent too many requests. After all others, the scheduler
+    /// may have executed the request, and its answer was lost.
+    pub(crate) fn unless_limited(self) -> Self {
+        let is_limited =
+            matches!(&self.error, ClientError::Problem(problem) if problem.status == 429);
         Self {
-            may_pass: self.may_pass && is_lost,
+            may_pass: self.may_pass && !is_limited,
             ..self
         }
     }
@@ -45,7 +47,7 @@ impl Failure {
         Self {
             error,
             wait,
-            may_pass: [429, 502, 503, 504].contains(&status),
+            may_pass: MAY_PASS.contains(&status),
         }
     }
 }

@@ -8,7 +8,7 @@ use std::thread;
 
 use lighthaul_booking_client::client::{Client, ClientError};
 use lighthaul_booking_client::https::ServerTrust;
-use lighthaul_booking_client::json::{JobStatus, NewJob};
+use lighthaul_booking_client::json::{JobStatus, NewJob, NewReservation};
 
 /// Answer of the server to one request.
 enum Answer {
@@ -123,4 +123,27 @@ fn changes_are_repeated_with_the_same_key() {
     let (url, served) = serve(vec![problem(409)]);
     assert!(client(&url).cancel_job(7).is_err());
     served.join().unwrap();
+}
+
+/// A scheduler that forwards to another may lose the answer after the reservation was made.
+#[test]
+fn reservation_is_repeated_with_the_same_key_while_the_scheduler_is_away() {
+    let time = "2026-11-28T10:00:00Z";
+    let reserved = format!(
+        r#"{{"id": 7, "owner": "ada", "state": "committed", "request": {{}}, "path": [], "steps": [],
+        "promised_end": "{time}", "created": "{time}", "changed": "{time}", "journal": []}}"#
+    );
+    let answers = vec![problem(503), Answer::Lost, Answer::Status(201, reserved)];
+    let (url, served) = serve(answers);
+    let request = NewReservation::default();
+    assert_eq!(client(&url).reserve(&request).unwrap().id, 7);
+    let heads = served.join().unwrap();
+    let keys = keys(&heads);
+    assert_eq!((keys.len(), keys[0]), (3, keys[2]));
+    // limits of the caller are reported at once
+    for status in [409, 429] {
+        let (url, served) = serve(vec![problem(status)]);
+        client(&url).reserve(&request).unwrap_err();
+        served.join().unwrap();
+    }
 }

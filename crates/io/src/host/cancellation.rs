@@ -6,7 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// Request to stop one piece of work. Clones are the same request.
 #[derive(Clone, Debug, Default)]
-pub struct Cancellation(Arc<AtomicBool>);
+pub struct Cancellation {
+    requested: Arc<AtomicBool>,
+    /// That of the work of which this is a part.
+    whole: Option<Box<Self>>,
+}
 
 impl Cancellation {
     /// Returns the cancellation of the present task, for a thread that helps with the task.
@@ -14,14 +18,27 @@ impl Cancellation {
         CURRENT.with_borrow(Self::clone)
     }
 
+    /// Returns the cancellation of a part of the present task. It stops with the task, and alone.
+    pub fn of_part() -> Self {
+        Self {
+            whole: Some(Box::new(Self::current())),
+            ..Self::default()
+        }
+    }
+
     /// Requests the stop.
     pub fn cancel(&self) {
-        self.0.store(true, Relaxed);
+        self.requested.store(true, Relaxed);
     }
 
     /// Reports whether the stop was requested.
     pub fn is_cancelled(&self) -> bool {
-        self.0.load(Relaxed)
+        let is_whole_cancelled = || {
+            self.whole
+                .as_ref()
+                .is_some_and(|whole| whole.is_cancelled())
+        };
+        self.requested.load(Relaxed) || is_whole_cancelled()
     }
 
     /// Runs `work`, during which [`super::interrupt`] reports a cancellation like a signal.
@@ -70,6 +87,20 @@ mod tests {
             assert!(!thread::spawn(is_requested).join().unwrap());
         });
         assert!(!is_requested());
+    }
+
+    #[test]
+    fn part_of_a_task_stops_alone_and_with_the_task() {
+        let task = Cancellation::default();
+        task.clone().cover(|| {
+            let [one, other] = [(); 2].map(|()| Cancellation::of_part());
+            one.cancel();
+            assert!(one.clone().cover(is_requested));
+            assert!(!other.clone().cover(is_requested));
+            assert!(!is_requested());
+            task.cancel();
+            assert!(other.cover(is_requested));
+        });
     }
 
     #[test]

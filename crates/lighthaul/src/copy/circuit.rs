@@ -9,10 +9,10 @@
 
 use std::time::Duration;
 
-use lighthaul_base::trc::Step;
+use lighthaul_base::trc;
 use lighthaul_base::{Instant, Trc};
 use lighthaul_booking_client::client::{Client, ClientError};
-use lighthaul_booking_client::json::{Bps, Bytes, NewReservation, Reservation, Timestamp};
+use lighthaul_booking_client::json::{Bps, Bytes, NewReservation, Reservation, Step, Timestamp};
 use lighthaul_booking_client::zone::Zone;
 use lighthaul_copy::watch::Summary;
 use lighthaul_io::host::clock::unix_nanos;
@@ -79,6 +79,8 @@ struct Circuit {
     error: Duration,
     /// Size and duration of the copy.
     estimate: Estimate,
+    /// Time, by the clock of this host, before the last request whose answer is in `reservation`.
+    asked_at: u64,
 }
 
 impl Circuit {
@@ -104,6 +106,7 @@ impl Circuit {
             commit: true,
             ..wanted
         };
+        let asked_at = unix_nanos();
         let reservation = client.reserve(&request).map_err(|failure| {
             let end = earliest_end(&failure).map(|end| here(end, ahead));
             let error = failed(failure);
@@ -124,6 +127,7 @@ impl Circuit {
             ahead,
             error: Duration::from_nanos(error),
             estimate,
+            asked_at,
         })
     }
 
@@ -156,7 +160,7 @@ impl Circuit {
                 .sending_rate(step)
                 .ok_or("a step has no rate")?;
             let (from, till) = (at(step.from), at(step.till));
-            Ok(Step { from, till, rate })
+            Ok(trc::Step { from, till, rate })
         });
         let trc = steps
             .collect::<Result<_, &str>>()
@@ -186,20 +190,33 @@ impl Circuit {
         })));
     }
 
+    /// Returns the time to connect, and before it the time of the last look at the reservation, which the scheduler no
+    /// longer moves then.
+    fn begin(&self) -> [u64; 2] {
+        let (start, lead) = (self.start().0, self.estimate.lead());
+        [lead, lead.max(SETTLED)].map(|before| start.saturating_sub(nanos_of(before)))
+    }
+
     /// Waits until the copy has to connect. The scheduler may move a waiting reservation forward, so it is read again
-    /// until shortly before its start.
+    /// until shortly before its start. A scheduler that is away may come back until then.
     fn wait(&mut self, reporter: &mut Reporter<'_>) -> Result<(), Error> {
         loop {
-            let lead = nanos_of(self.estimate.lead());
-            let call_at = self.start().0.saturating_sub(lead);
-            let left = Duration::from_nanos(call_at.saturating_sub(unix_nanos()));
-            let Some(unsettled) = left.checked_sub(SETTLED) else {
-                return sleep(left);
-            };
-            sleep(unsettled.min(LOOK))?;
+            let [connect_at, look_at] = self.begin();
+            let now = unix_nanos();
+            let until = |at: u64| Duration::from_nanos(at.saturating_sub(now));
+            if self.asked_at >= look_at {
+                return sleep(until(connect_at));
+            }
+            sleep(until(look_at).min(vector::LOOK))?;
             let before = self.start();
-            let reservation = self.client.reservation(self.reservation.id);
-            self.reservation = reservation.map_err(failed)?;
+            match self.look() {
+                Ok(()) => {}
+                Err(why) if why.may_pass() && unix_nanos() < before.0 => {
+                    reporter.note(&format!("{why}; asking again"));
+                    sleep(PAUSE)?;
+                }
+                Err(why) => return Err(failed(why)),
+            }
             if self.reservation.state.is_final() {
                 return Err(self.useless("it ended before its start"));
             }
@@ -209,6 +226,17 @@ impl Circuit {
         }
     }
 
+    /// Reads the reservation again, and the scheduler's clock: since the last look, the clock of this host may have been
+    /// set.
+    fn look(&mut self) -> Result<(), ClientError> {
+        let asked_at = unix_nanos();
+        let (ahead, error) = self.client.clock_offset()?;
+        self.reservation = self.client.reservation(self.reservation.id)?;
+        (self.ahead, self.error) = (ahead, Duration::from_nanos(error));
+        self.asked_at = asked_at;
+        Ok(())
+    }
+
     /// Copies at the rates of the vector, and releases the reservation as soon as all data have left the circuit.
     fn carry(
         &self,
@@ -216,16 +244,34 @@ impl Circuit {
         reporter: &mut Reporter<'_>,
     ) -> (Result<Summary, Error>, Option<EarlyRelease>) {
         match self.vector() {
-            Ok(vector) => vector::follow((job, reporter), self.start(), &vector, || {
-                let at = unix_nanos();
-                let why = "all data have left the circuit";
-                (self.client.release(self.reservation.id, why), at)
-            }),
+            Ok(vector) => {
+                let release = || {
+                    let at = unix_nanos();
+                    let why = "all data have left the circuit";
+                    (self.client.release(self.reservation.id, why), at)
+                };
+                let course = (self.start(), &vector);
+                vector::follow((job, reporter), course, release, || self.withdrawn())
+            }
             Err(why) => {
                 reporter.warn(format!("{why}: the copy continues without it"));
                 (retry::run(&job.ordinary(), reporter), None)
             }
         }
+    }
+
+    /// Returns the reason if the reservation no longer has the capacity that the copy uses.
+    fn withdrawn(&self) -> Option<String> {
+        // a scheduler that is away takes nothing back
+        let present = self.client.reservation(self.reservation.id).ok()?;
+        let now = Timestamp(unix_nanos().saturating_add_signed(self.ahead));
+        let id = self.reservation.id;
+        if present.state.is_final() {
+            return Some(format!("reservation {id} is {} already", present.state));
+        }
+        let steps = &self.reservation.steps;
+        let is_kept = has_still(steps, &present.steps, now);
+        (!is_kept).then(|| format!("reservation {id} was changed"))
     }
 
     /// Releases the remaining capacity, unless that was done before, and reports how early or late the copy ended.
@@ -269,6 +315,20 @@ impl Circuit {
     }
 }
 
+/// Returns true if the present steps of a reservation carry, from `now` on, what its earlier steps did.
+fn has_still(earlier: &[Step], present: &[Step], now: Timestamp) -> bool {
+    earlier.iter().filter(|step| step.till > now).all(|step| {
+        let mut at = step.from.max(now);
+        let carrying = present.iter().filter(|new| new.rate_bps >= step.rate_bps);
+        for new in carrying {
+            if new.from <= at {
+                at = at.max(new.till);
+            }
+        }
+        at >= step.till
+    })
+}
+
 /// Converts a time of a scheduler, whose clock is `ahead` nanoseconds ahead, to the clock of this host.
 const fn here(at: Timestamp, ahead: i64) -> Timestamp {
     Timestamp(at.0.saturating_add_signed(ahead.saturating_neg()))
@@ -290,7 +350,45 @@ const fn nanos_of(time: Duration) -> u64 {
 
 /// Time to book.
 const THINK: Duration = Duration::from_millis(500);
-/// The scheduler moves only reservations that begin in more than ten seconds.
+/// The scheduler moves only reservations that begin in more than ten seconds. The time to connect is shorter, too.
 const SETTLED: Duration = Duration::from_secs(8);
-/// Interval at which the reservation is read again.
-const LOOK: Duration = Duration::from_secs(4);
+/// Pause before a scheduler that is away is asked again.
+const PAUSE: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn steps(of: &[(u64, u64, u64)]) -> Vec<Step> {
+        let step = |&(from, till, rate_bps): &_| Step {
+            from: Timestamp(from),
+            till: Timestamp(till),
+            rate_bps,
+        };
+        of.iter().map(step).collect()
+    }
+
+    #[test]
+    fn capacity_that_was_taken_back_is_noticed() {
+        let earlier = steps(&[(10, 20, 5), (20, 30, 7)]);
+        for (present, now, has) in [
+            (&[(10, 20, 5), (20, 30, 7)][..], 0, true),
+            (&[(10, 20, 5), (20, 30, 7)], 25, true),
+            // more of it
+            (&[(0, 40, 9)], 15, true),
+            (&[(10, 15, 5), (15, 20, 6), (20, 30, 7)], 0, true),
+            // what is over does not count
+            (&[(20, 30, 7)], 20, true),
+            (&[], 30, true),
+            // moved, slower, shorter, gone, with a gap
+            (&[(15, 25, 5), (25, 35, 7)], 0, false),
+            (&[(10, 20, 5), (20, 30, 6)], 0, false),
+            (&[(10, 20, 5), (20, 29, 7)], 0, false),
+            (&[], 29, false),
+            (&[(10, 14, 5), (15, 20, 5), (20, 30, 7)], 0, false),
+        ] {
+            let found = has_still(&earlier, &steps(present), Timestamp(now));
+            assert_eq!(found, has, "{present:?} at {now}");
+        }
+    }
+}

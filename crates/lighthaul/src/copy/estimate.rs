@@ -87,7 +87,7 @@ impl Estimate {
     /// Returns the time by which the copy connects before the start of the vector. It is twice the measured time, since
     /// the real copy exchanges more messages.
     pub(super) fn lead(&self) -> Duration {
-        (self.reach * 2).clamp(REACH, REACH_MAX)
+        (self.reach * 2).clamp(REACH, LEAD_MAX)
     }
 
     /// Returns the duration of the copy after its vector. The last answers take about as many round
@@ -154,6 +154,8 @@ fn walked(job: &Job, paths: &[PathBuf]) -> Result<u64, Error> {
 const REACH: Duration = Duration::from_secs(1);
 /// Maximum time to connect.
 const REACH_MAX: Duration = Duration::from_secs(10);
+/// Maximum time by which a copy connects before its start. Within it, the scheduler moves no reservation.
+const LEAD_MAX: Duration = Duration::from_secs(8);
 /// Minimum for the last answers: retransmissions, digests, names.
 const ANSWERS_MIN: Duration = Duration::from_millis(500);
 /// Bytes of a file per byte of packet headers: 1440 in a packet of 1500.
@@ -187,6 +189,25 @@ mod tests {
         assert_eq!(epilogue(200_000_000, 100, false), 500);
         assert_eq!(epilogue(1 << 40, 2000, true), 2000 + 5368);
         assert_eq!(epilogue(1, 60_000, true), 10_000);
+    }
+
+    #[test]
+    fn copy_connects_when_its_reservation_is_settled() {
+        for (reach, lead) in [
+            (0, 1000),
+            (700, 1400),
+            (3999, 7998),
+            (5000, 8000),
+            (60_000, 8000),
+        ] {
+            let estimate = Estimate {
+                bytes: 1,
+                reach: Duration::from_millis(reach),
+                lost_ppm: 0,
+                sync: true,
+            };
+            assert_eq!(estimate.lead(), Duration::from_millis(lead), "{reach}");
+        }
     }
 
     #[test]
