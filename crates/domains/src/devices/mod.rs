@@ -31,8 +31,4 @@ pub use shared_link::SharedLink;
 #[cfg(test)]
 pub(crate) mod example;
 #[cfg(test)]
-mod restarts;
-#[cfg(test)]
-mod route_moves;
-#[cfg(test)]
 mod tests;
