@@ -226,7 +226,8 @@ const fn of_domain(why: &DomainError) -> Code {
         DomainError::Config { .. }
         | DomainError::OwnKey(_)
         | DomainError::Device { .. }
-        | DomainError::NoInterface { .. } => Code::Usage,
+        | DomainError::NoInterface { .. }
+        | DomainError::MissingDevices(_) => Code::Usage,
         DomainError::Key { .. } => Code::Permission,
         DomainError::Listen { .. } => Code::Network,
         DomainError::Store(_)

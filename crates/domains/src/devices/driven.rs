@@ -352,6 +352,11 @@ impl DrivenDevices {
         failed
     }
 
+    /// Returns true if the devices have no circuit, and none waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.interfaces.is_empty() && self.failed.is_empty() && self.waiting.is_empty()
+    }
+
     /// Returns the end of the next guard time for which an increase waits.
     pub(super) fn next_end(&self) -> Option<Instant> {
         let ends = self.waiting.keys().flat_map(|segment| {
@@ -808,5 +813,30 @@ mod tests {
         let faults = apply(210, &[]);
         assert_eq!(faults.len(), 1, "{faults:?}");
         assert_eq!(faults[0].circuit, change(2, OUT, 700).circuit);
+    }
+
+    #[test]
+    fn device_is_empty_once_its_last_circuit_was_removed() {
+        let (mut devices, device) = devices();
+        device.install(InstalledCircuit {
+            id: id_of(OUT),
+            flow: None,
+            rate: Some(Rate::from_mbps(10)),
+        });
+        device.fail_removals(1);
+        assert_eq!(devices.reset(at(0), &[]), []);
+        assert!(!devices.is_empty(), "an old circuit is left");
+        assert_eq!(devices.apply(at(0), &[]), []);
+        assert!(devices.is_empty());
+        assert_eq!(devices.apply(at(0), &[change(1, IN, 300)]), []);
+        assert!(!devices.is_empty());
+        device.fail_removals(1);
+        devices.apply(at(0), &[change(1, IN, 0)]);
+        assert!(!devices.is_empty(), "a removal has failed");
+        devices.apply(at(0), &[]);
+        assert!(devices.is_empty());
+        device.fail_change(Some(SimFault::AnswerLost), 0);
+        assert_eq!(devices.apply(at(0), &[change(1, IN, 300)]).len(), 1);
+        assert!(!devices.is_empty(), "the device may have the rate");
     }
 }

@@ -58,6 +58,11 @@ impl Interfaces {
         self.cleaning = Cleaning::of(self.drivers.keys().cloned());
     }
 
+    /// Returns true if the devices have no circuit.
+    pub(super) fn is_empty(&self) -> bool {
+        self.present.is_empty() && self.uncertain.is_empty() && self.cleaning.is_clean()
+    }
+
     /// Returns the rate of a circuit at its device in b/s; zero if there is none.
     pub(super) fn present_bps(&self, segment: Segment) -> u64 {
         self.present.get(&segment).map_or(0, |rate| rate.as_bps())

@@ -9,6 +9,7 @@ mod chain;
 mod configurations;
 mod control;
 mod ends;
+mod given_up;
 mod kill;
 #[path = "../../examples/chain/mod.rs"]
 mod measured;
