@@ -5,6 +5,7 @@
 mod alone {
     mod targets;
 }
+mod bad_days;
 mod chain;
 mod configurations;
 mod control;
