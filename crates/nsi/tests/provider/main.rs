@@ -20,7 +20,7 @@ use lighthaul_nsi::message::{
     Criteria, Directionality, Envelope, ErrorId, Header, Message, Operation, P2p, Reserve, Schedule,
 };
 use lighthaul_nsi::provider::{
-    Circuit, Config, Hold, Outgoing, Provider, Refusal, Resources, Status,
+    Circuit, Config, Hold, OpenError, Outgoing, Provider, Refusal, Resources, Status,
 };
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -236,15 +236,20 @@ struct Run {
     sent: u64,
 }
 
+const CONFIG: &str = "nsa = 'urn:p'\nnetwork = 'urn:n'\n[[stp]]\nport = 'a'\n[[stp]]\nport = 'c'\n\
+    [[stp]]\nport = 'v'\nvlans = '7'\n\
+    [[requester]]\nnsa = 'urn:r'\nidentity = 'agg'\nreply_to = ['http://r/']\n";
+
 fn open(path: &Path, link: &Link) -> Arc<Provider> {
-    let config = "nsa = 'urn:p'\nnetwork = 'urn:n'\n[[stp]]\nport = 'a'\n[[stp]]\nport = 'c'\n\
-        [[stp]]\nport = 'v'\nvlans = '7'\n\
-        [[requester]]\nnsa = 'urn:r'\nidentity = 'agg'\nreply_to = ['http://r/']\n";
+    try_open(path, link).unwrap()
+}
+
+fn try_open(path: &Path, link: &Link) -> Result<Arc<Provider>, OpenError> {
     let clock = link.clone();
     let resources = Box::new(link.clone());
-    let config = Config::parse(config).unwrap();
-    let provider = Provider::open(config, path, resources, move || Timestamp(clock.now()));
-    Arc::new(provider.unwrap())
+    let config = Config::parse(CONFIG).map_err(|why| OpenError::Failed(why.to_string()))?;
+    let provider = Provider::open(config, path, resources, move || Timestamp(clock.now()))?;
+    Ok(Arc::new(provider))
 }
 
 impl Run {
@@ -441,6 +446,51 @@ fn reserve(capacity_mbps: u64, end: Timestamp) -> Message {
         criteria,
         ..Reserve::default()
     }))
+}
+
+#[test]
+fn answers_to_queries_list_no_parts_in_other_networks() {
+    let mut run = Run::new(Path::new(":memory:"));
+    let id = run.reserve_from("urn:n:a").unwrap();
+    run.provider.work();
+    run.operate(Operation::Commit, &id);
+    run.provider.work();
+    for kind in [QueryKind::Summary, QueryKind::Recursive] {
+        let asked = run.ask(Message::Query(kind, Query::default()));
+        assert_eq!(asked, Message::Acknowledgment);
+    }
+    let mut counts = BTreeMap::new();
+    run.provider.deliver("urn:r", |outgoing| {
+        // the schema has the list between the service type and the service
+        let list = "</serviceType><children></children><p:p2ps>";
+        let count = outgoing.document.matches(list).count();
+        assert_eq!(count, outgoing.document.matches("<children").count());
+        counts.insert(outgoing.name.clone(), count);
+        Ok(())
+    });
+    let expected = [
+        ("queryRecursiveConfirmed", 1),
+        ("querySummaryConfirmed", 1),
+        ("reserveCommitConfirmed", 0),
+        ("reserveConfirmed", 0),
+    ];
+    let expected = expected.map(|(name, count)| (name.to_owned(), count));
+    assert_eq!(counts, BTreeMap::from(expected));
+}
+
+#[test]
+fn store_that_another_provider_has_open_is_refused() {
+    let path =
+        Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("locked-{}", std::process::id()));
+    let link = Link::new();
+    drop(open(&path, &link));
+    // the table exists already
+    let first = open(&path, &link);
+    let why = try_open(&path, &link).unwrap_err().to_string();
+    assert!(why.contains("another scheduler has it open"), "{why}");
+    drop(first);
+    drop(open(&path, &link));
+    std::fs::remove_file(&path).unwrap();
 }
 
 #[test]
