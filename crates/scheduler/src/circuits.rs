@@ -211,10 +211,11 @@ impl<P: CircuitDevices> CircuitUpdater<P> {
         let noted = self.note_devices();
         let mut done = reported;
         for (id, why) in &desired.broken {
-            done = done.and(self.fail(*id, "the books", why));
+            let noted = self.fail(*id, "the books", why);
+            done = done.and(noted);
         }
-        done.and(self.install(desired.wanted, noted.is_ok()))
-            .and(noted)
+        let installed = self.install(desired.wanted, noted.is_ok());
+        done.and(installed).and(noted)
     }
 
     /// Extends the leases of all circuits.
