@@ -303,7 +303,13 @@ pub(super) fn check(wanted: &Criteria, lease: &Lease) -> Result<(), LeaseError> 
     if start.is_some_and(|start| lease.start > latest(start)) {
         return Err(LeaseError::OtherCircuit("it starts later"));
     }
-    if wanted.schedule.end.is_some_and(|end| lease.end < end) {
+    // OpenNSA knows whole seconds only
+    let second = |at: Timestamp| at.0 / 1_000_000_000;
+    if wanted
+        .schedule
+        .end
+        .is_some_and(|end| second(lease.end) < second(end))
+    {
         return Err(LeaseError::OtherCircuit("it ends earlier"));
     }
     Ok(())
@@ -407,6 +413,26 @@ mod tests {
         assert!((before..=unix_nanos()).contains(&begun));
         criteria.schedule.end = None;
         assert!(lease("c-1", &criteria).is_err());
+    }
+
+    #[test]
+    fn lease_that_ends_within_the_second_of_the_wanted_end_is_accepted() {
+        let mut lease = Lease {
+            connection_id: "c-1".to_owned(),
+            capacity_mbps: 10,
+            start: Timestamp(0),
+            end: Timestamp(5_000_000_000),
+            source: "urn:n:a".to_owned(),
+            dest: "urn:n:b".to_owned(),
+        };
+        let mut wanted = Criteria::default();
+        wanted.schedule.end = Some(Timestamp(5_999_999_999));
+        assert_eq!(
+            check(&wanted, &lease).map_err(|why| why.to_string()),
+            Ok(())
+        );
+        lease.end = Timestamp(4_999_999_999);
+        assert!(check(&wanted, &lease).is_err());
     }
 
     #[test]
