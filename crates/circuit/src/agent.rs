@@ -53,6 +53,8 @@ struct Shared {
     /// Raised when the controller has new work.
     waker: Waker,
     is_ending: AtomicBool,
+    /// True if the device was read without circuits, and was not changed since.
+    is_empty: AtomicBool,
 }
 
 impl Agent {
@@ -111,6 +113,17 @@ impl Agent {
     pub fn capabilities(&self, interface: &str) -> Result<Capabilities> {
         self.device(interface)
             .map(|device| device.shared.capabilities)
+    }
+
+    /// Returns the names of the devices.
+    pub fn interfaces(&self) -> impl Iterator<Item = &String> {
+        self.devices.keys()
+    }
+
+    /// Returns true if the device at `interface` was read without circuits, and has got none since.
+    pub fn is_empty(&self, interface: &str) -> bool {
+        let device = self.devices.get(interface);
+        device.is_some_and(|one| one.shared.is_empty.load(Ordering::Acquire))
     }
 
     /// Adds a circuit, or replaces the vector of an existing one.
@@ -212,6 +225,7 @@ impl Shared {
             capabilities,
             waker: Waker::new().map_err(Error::world(Task::Event))?,
             is_ending: AtomicBool::new(false),
+            is_empty: AtomicBool::new(false),
         })
     }
 
@@ -266,6 +280,8 @@ impl Worker {
             }
             Work::Inspect => {
                 let answer = self.driver.inspect();
+                let is_empty = answer.as_ref().is_ok_and(Vec::is_empty);
+                self.shared.is_empty.store(is_empty, Ordering::Release);
                 let now = self.clock.now();
                 self.shared.controller().handle_inspected(now, answer);
             }
@@ -288,6 +304,7 @@ impl Worker {
             timer: *timer,
         });
         let changes: Vec<Change<'_>> = changes.collect();
+        self.shared.is_empty.store(false, Ordering::Release);
         let mut answers = self.driver.apply(&changes).into_iter();
         let now = self.clock.now();
         let mut controller = self.shared.controller();

@@ -2,6 +2,7 @@
 //!
 //! It has the whole vectors ([`Agent`]). They end at the devices even if the signaling has stopped.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -52,6 +53,8 @@ struct Pending {
     waiting: usize,
     /// True if no circuit had a rate, now or later, after the last turn of the thread.
     is_idle: bool,
+    /// Interfaces whose devices had no circuit after the last turn of the thread.
+    empty: BTreeSet<String>,
     is_stopping: bool,
 }
 
@@ -88,6 +91,14 @@ impl DeviceOrders {
             return Err(Error::DevicesBehind(waiting));
         }
         Ok(())
+    }
+
+    /// Returns the interfaces whose devices have no circuit, and get none before the next order.
+    pub(crate) fn empty(&self) -> BTreeSet<String> {
+        let pending = self.0.lock();
+        let nothing = BTreeSet::new();
+        let empty = Some(&pending.empty).filter(|_| pending.orders.is_empty());
+        empty.unwrap_or(&nothing).clone()
     }
 
     fn push(&self, order: Order) {
@@ -151,6 +162,7 @@ impl Shared {
         let waited = self.changed.wait_timeout_while(pending, patience, is_idle);
         let (mut pending, _) = waited.unwrap_or_else(PoisonError::into_inner);
         pending.is_idle = false;
+        pending.empty.clear();
         (!pending.is_stopping).then(|| std::mem::take(&mut pending.orders))
     }
 }
@@ -188,8 +200,10 @@ fn run(shared: &Shared, mut devices: Box<dyn Devices>, report: &Report, mut cloc
         }
         is_first = false;
         let (waiting, until_call) = (devices.waiting(), devices.next_call());
+        let empty = devices.empty();
         let mut pending = shared.lock();
         pending.waiting = waiting;
+        pending.empty = empty;
         pending.is_idle = agent.is_empty() && waiting == 0 && until_call.is_none();
         drop(pending);
         next_call = until_call.map_or(Instant::NEVER, |wait| {
@@ -398,5 +412,22 @@ mod tests {
         orders.unprogram(circuit());
         let why = orders.check().unwrap_err();
         assert!(matches!(why, Error::DevicesBehind(_)), "{why}");
+    }
+
+    #[test]
+    fn devices_with_a_new_order_are_not_reported_as_empty() {
+        let orders = DeviceOrders::default();
+        let devices = crate::devices::RecordingDevices::default();
+        devices.report_empty("eth1");
+        let report = Box::new(|_: DeviceReport| ());
+        let clock = WallClock::start(LOOK);
+        let thread = DeviceThread::start(orders.clone(), Box::new(devices), report, clock);
+        while orders.empty().is_empty() {
+            thread::yield_now();
+        }
+        // without its thread, the order waits
+        drop(thread.unwrap());
+        orders.unprogram(circuit());
+        assert_eq!(orders.empty(), BTreeSet::new());
     }
 }

@@ -82,6 +82,14 @@ pub enum Error {
         /// Settings of the switch.
         file: PathBuf,
     },
+    /// Devices that may have circuits, without a `[[device]]`.
+    #[error(
+        "the configuration has no [[device]] for {names}, which may still have circuits of paths; add it again, or \
+         release its paths with given_up = {list:?} and remove its circuits by hand",
+        names = .0.join(", "),
+        list = .0
+    )]
+    MissingDevices(Vec<String>),
     /// Resource that the operating system refused.
     #[error("cannot start the service: {0}; free resources of this host and start it again")]
     Resources(String),

@@ -6,14 +6,14 @@
 //!
 //! Each start begins an epoch with the next number, which the log and the status name.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::OpenOptions;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use crc_fast::{CrcAlgorithm, checksum};
 use lighthaul_io::host::durable::make_folders;
-use lighthaul_stargate::{DomainId, Key, Record};
+use lighthaul_stargate::{DomainId, Key, PortId, Record, Segment};
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior, params};
 
 /// `SQLite` file of the records of one domain.
@@ -198,6 +198,45 @@ impl RecordStore {
         })
     }
 
+    /// Returns the devices that may have circuits, by their interfaces, with the pairs of ports of the circuits.
+    pub fn devices(&mut self) -> Result<BTreeMap<String, BTreeSet<Segment>>, StoreError> {
+        self.with("read", |connection| {
+            let mut select = connection.prepare(SELECT_DEVICES)?;
+            let mut rows = select.query([])?;
+            let mut devices: BTreeMap<String, BTreeSet<Segment>> = BTreeMap::new();
+            while let Some(row) = rows.next()? {
+                let segment = Segment {
+                    ingress: PortId(row.get(1)?),
+                    egress: PortId(row.get(2)?),
+                };
+                devices.entry(row.get(0)?).or_default().insert(segment);
+            }
+            Ok(devices)
+        })
+    }
+
+    /// Adds devices that may get circuits, and returns when they are on disk.
+    pub fn add_devices(&mut self, circuits: &[(&str, Segment)]) -> Result<(), StoreError> {
+        self.with("write", |connection| {
+            let transaction =
+                connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            for (interface, segment) in circuits {
+                let ports = (segment.ingress.0, segment.egress.0);
+                transaction
+                    .prepare_cached(INSERT_DEVICE)?
+                    .execute(params![interface, ports.0, ports.1])?;
+            }
+            transaction.commit()
+        })
+    }
+
+    /// Forgets a device, which has no circuit any more.
+    pub fn forget_device(&mut self, interface: &str) -> Result<(), StoreError> {
+        self.with("write", |connection| {
+            connection.execute(DELETE_DEVICE, [interface]).map(drop)
+        })
+    }
+
     fn files_now(&self) -> [Option<(u64, u64)>; 2] {
         [&self.path, &self.log].map(|path| number_of(path))
     }
@@ -365,6 +404,9 @@ const TABLES: &str = "
     CREATE TABLE IF NOT EXISTS domain (id INTEGER PRIMARY KEY CHECK (id = 1), number INTEGER NOT NULL, epoch INTEGER NOT NULL);
     CREATE TABLE IF NOT EXISTS records (key BLOB PRIMARY KEY, record BLOB NOT NULL, sum INTEGER NOT NULL) WITHOUT ROWID;
     CREATE TABLE IF NOT EXISTS routes (key BLOB PRIMARY KEY, routes BLOB NOT NULL) WITHOUT ROWID;
+    CREATE TABLE IF NOT EXISTS devices (
+        interface TEXT NOT NULL, ingress INTEGER NOT NULL, egress INTEGER NOT NULL, PRIMARY KEY (interface, ingress, egress)
+    ) WITHOUT ROWID;
 ";
 const INSERT_DOMAIN: &str = "INSERT OR IGNORE INTO domain (id, number, epoch) VALUES (1, ?1, 0)";
 const NEXT_EPOCH: &str = "UPDATE domain SET epoch = epoch + 1 WHERE number = ?1";
@@ -374,6 +416,10 @@ const UPSERT: &str = "INSERT OR REPLACE INTO records (key, record, sum) VALUES (
 const SELECT_ROUTES: &str = "SELECT routes FROM routes WHERE key = ?1";
 const UPSERT_ROUTES: &str = "INSERT OR REPLACE INTO routes (key, routes) VALUES (?1, ?2)";
 const DELETE_ROUTES: &str = "DELETE FROM routes WHERE key = ?1";
+const SELECT_DEVICES: &str = "SELECT interface, ingress, egress FROM devices";
+const INSERT_DEVICE: &str =
+    "INSERT OR IGNORE INTO devices (interface, ingress, egress) VALUES (?1, ?2, ?3)";
+const DELETE_DEVICE: &str = "DELETE FROM devices WHERE interface = ?1";
 const DELETE: &str = "DELETE FROM records WHERE key = ?1";
 /// Length of the key of a row: source domain, correlation ID, attempt, leg.
 const KEY_LEN: usize = 22;

@@ -136,6 +136,18 @@ pub struct Scheduler {
         help_heading = "Circuits"
     )]
     pub switch: Vec<PathBuf>,
+    /// Write off a device that is lost, and fail its reservations
+    ///
+    /// A scheduler does not start without the driver of a device that may have circuits, since these would stay.
+    /// Remove the circuits of a device that is given up by hand. Several devices are separated by commas.
+    #[arg(
+        long,
+        value_name = "NAME",
+        value_delimiter = ',',
+        help_heading = "Circuits",
+        hide_short_help = true
+    )]
+    pub give_up: Vec<String>,
     /// Offer circuits to NSI requesters
     ///
     /// The file has the names of the network and its ports, and the permitted requesters.

@@ -3,14 +3,15 @@
 //! The desired state of the devices follows from the reservations at any time. It is compared with
 //! the actual state, so that no step is lost in a crash, a failure or a change of the writer.
 
-use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use lighthaul_base::{Instant, Trc};
 use lighthaul_booking::books::{Books, Principal, Role};
-use lighthaul_booking::error::{Result, SetupError};
+use lighthaul_booking::error::{Error, Result, SetupError};
+use lighthaul_booking::store::Writer;
 use lighthaul_booking_client::json::{Reservation, Timestamp};
 use lighthaul_calendar::Topology;
 use lighthaul_circuit::agent::{Agent, LeasedCircuit};
@@ -19,6 +20,8 @@ use lighthaul_circuit::controller::{Ending, Event};
 use lighthaul_circuit::driver::Driver;
 use lighthaul_circuit::error as circuit;
 use lighthaul_io::host::clock::Clock;
+
+use crate::device_record::DeviceRecord;
 
 /// Returns the topology with the limits of the devices at its interfaces.
 pub fn with_device_limits(
@@ -37,6 +40,12 @@ pub fn with_device_limits(
 pub trait CircuitDevices {
     /// Returns the time by the clock of the devices.
     fn now(&self) -> Instant;
+    /// Returns the names of the devices.
+    fn names(&self) -> BTreeSet<String>;
+    /// Returns the names of the devices that were read without circuits, and have none since.
+    fn empty(&self) -> BTreeSet<String> {
+        BTreeSet::new()
+    }
     /// Returns the circuits at the devices.
     fn circuits(&self) -> Vec<Circuit>;
     /// Installs a circuit, or replaces the rates of an existing one.
@@ -56,6 +65,9 @@ pub struct CircuitUpdater<P> {
     devices: P,
     /// Time at which the clock of the devices was zero, unless the clock of the host was set since.
     zero: Cell<Timestamp>,
+    record: RefCell<DeviceRecord>,
+    /// Event that the books could not note yet, since their store fails.
+    unnoted: RefCell<Option<(String, Event)>>,
 }
 
 /// Circuits at the devices of this host, which follow the reservations.
@@ -73,13 +85,15 @@ struct LocalDevices {
 
 impl Circuits {
     /// Takes over the devices: keeps or installs the circuits of reservations, and removes all other Lighthaul
-    /// circuits. `now` is the time by the clock of the books.
+    /// circuits. `now` is the time by the clock of the books. The record gets the devices with reservations first.
     pub fn start(
         books: Arc<Books>,
         drivers: BTreeMap<String, Box<dyn Driver>>,
         clock: Clock,
         now: Timestamp,
+        mut record: DeviceRecord,
     ) -> Result<Self> {
+        note_used(&mut record, &books, &drivers.keys().cloned().collect())?;
         let zero = Timestamp(now.0.saturating_sub(clock.now().as_nanos()));
         let desired = DesiredCircuits::of(&books, zero)?;
         let lease_till = clock.now() + LEASE;
@@ -88,7 +102,10 @@ impl Circuits {
             lease_till,
         });
         let (agent, refused) = Agent::start(clock, drivers, wanted.collect())?;
-        let updater = CircuitUpdater::new(books, LocalDevices { agent, clock }, zero);
+        let updater = CircuitUpdater {
+            record: RefCell::new(record),
+            ..CircuitUpdater::new(books, LocalDevices { agent, clock }, zero)
+        };
         for (id, why) in refused {
             updater.fail(id, "the agent", &why.to_string())?;
         }
@@ -102,8 +119,10 @@ impl Circuits {
 
     /// Waits for an event of the devices, until a time on the clock of the agent, and reports it to the books.
     pub fn wait(&self, till: Instant) -> Result<()> {
+        // the next event waits until the books have this one
+        self.updater.report_unnoted()?;
         if let Some((interface, event)) = self.updater.devices.agent.wait_event(till)? {
-            self.updater.report(interface, event)?;
+            self.updater.report(interface.to_owned(), event)?;
         }
         Ok(())
     }
@@ -117,6 +136,18 @@ impl Circuits {
 impl CircuitDevices for LocalDevices {
     fn now(&self) -> Instant {
         self.clock.now()
+    }
+
+    fn names(&self) -> BTreeSet<String> {
+        self.agent.interfaces().cloned().collect()
+    }
+
+    fn empty(&self) -> BTreeSet<String> {
+        let empty = self
+            .agent
+            .interfaces()
+            .filter(|one| self.agent.is_empty(one));
+        empty.cloned().collect()
     }
 
     fn circuits(&self) -> Vec<Circuit> {
@@ -144,11 +175,13 @@ impl CircuitDevices for LocalDevices {
 
 impl<P: CircuitDevices> CircuitUpdater<P> {
     /// Keeps the circuits of `books` at `devices`, whose clock was zero at `zero`.
-    pub const fn new(books: Arc<Books>, devices: P, zero: Timestamp) -> Self {
+    pub fn new(books: Arc<Books>, devices: P, zero: Timestamp) -> Self {
         Self {
             books,
             devices,
             zero: Cell::new(zero),
+            record: RefCell::default(),
+            unnoted: RefCell::default(),
         }
     }
 
@@ -160,24 +193,49 @@ impl<P: CircuitDevices> CircuitUpdater<P> {
     /// Installs, extends and removes circuits as the reservations need, with a lease from now on,
     /// and reports events to the books. Call it after each change of the books or event of the
     /// devices, and several times during a lease.
+    ///
+    /// A fault of the store is returned, and ends no circuit: events wait, and the circuits stay as they are stored.
+    /// Only circuits of a store that another instance may write end with their leases.
     pub fn update(&self) -> Result<()> {
-        while let Some((interface, event)) = self.devices.poll_event() {
-            self.report(&interface, event)?;
+        let reported = self.report_all();
+        let desired = DesiredCircuits::of(&self.books, self.zero());
+        if desired.is_err() && self.books.is_exclusive() {
+            self.renew_all();
         }
-        let mut desired = DesiredCircuits::of(&self.books, self.zero())?;
+        let desired = desired?;
         if !desired.is_writer {
             // the writer keeps the circuits, and those of this instance end with their leases
-            return Ok(());
+            return reported;
         }
-        for (id, why) in desired.broken {
-            self.fail(id, "the books", &why)?;
+        // circuits of devices that were noted before do not depend on the disk
+        let noted = self.note_devices();
+        let mut done = reported;
+        for (id, why) in &desired.broken {
+            let noted = self.fail(*id, "the books", why);
+            done = done.and(noted);
         }
+        let installed = self.install(desired.wanted, noted.is_ok());
+        done.and(installed).and(noted)
+    }
+
+    /// Extends the leases of all circuits.
+    fn renew_all(&self) {
+        let lease_till = self.devices.now() + LEASE;
+        for circuit in self.devices.circuits() {
+            // an event reports a circuit that ended meanwhile
+            let _ = self.devices.renew(&circuit, lease_till);
+        }
+    }
+
+    /// Makes the circuits at the devices equal to the wanted ones. Without `is_noted`, only devices of the record get
+    /// circuits. Returns the first fault of the books.
+    fn install(&self, mut wanted_all: BTreeMap<CircuitId, Circuit>, is_noted: bool) -> Result<()> {
         let lease_till = self.devices.now() + LEASE;
         // removes circuits first, to make room for new ones
         for circuit in self.devices.circuits() {
-            match desired.wanted.get(&circuit.id) {
+            match wanted_all.get(&circuit.id) {
                 Some(wanted) if is_same(wanted, &circuit, self.devices.now()) => {
-                    desired.wanted.remove(&circuit.id);
+                    wanted_all.remove(&circuit.id);
                     // an event reports a circuit that ended meanwhile
                     let _ = self.devices.renew(&circuit, lease_till);
                 }
@@ -187,14 +245,56 @@ impl<P: CircuitDevices> CircuitUpdater<P> {
                 }
             }
         }
-        let mut is_busy = false;
-        for circuit in desired.wanted.values() {
-            is_busy |= self.take(circuit.clone(), lease_till)?;
+        let (mut is_busy, mut done) = (false, Ok(()));
+        for circuit in wanted_all.values() {
+            let is_known = || self.record.borrow().names().contains(&circuit.interface);
+            if is_noted || is_known() {
+                match self.take(circuit.clone(), lease_till) {
+                    Ok(is_in_way) => is_busy |= is_in_way,
+                    Err(why) => done = done.and(Err(why)),
+                }
+            }
         }
         if is_busy {
-            self.release_crossed(&desired.wanted);
+            self.release_crossed(&wanted_all);
+        }
+        done
+    }
+
+    /// Reports all events of the devices to the books.
+    fn report_all(&self) -> Result<()> {
+        self.report_unnoted()?;
+        while let Some((interface, event)) = self.devices.poll_event() {
+            self.report(interface, event)?;
         }
         Ok(())
+    }
+
+    /// Reports the event again that the books could not note.
+    fn report_unnoted(&self) -> Result<()> {
+        let unnoted = self.unnoted.borrow_mut().take();
+        unnoted.map_or(Ok(()), |(interface, event)| self.report(interface, event))
+    }
+
+    /// Reports an event of a device to the books. It is kept if their store fails.
+    fn report(&self, interface: String, event: Event) -> Result<()> {
+        let noted = self.note(&interface, event.clone());
+        if let Err(Error::Store(_) | Error::Io(_)) = &noted {
+            *self.unnoted.borrow_mut() = Some((interface, event));
+        }
+        noted
+    }
+
+    /// Adds devices with reservations to the record, before they get circuits, and removes those without any.
+    fn note_devices(&self) -> Result<()> {
+        let mut record = self.record.borrow_mut();
+        let used = note_used(&mut record, &self.books, &self.devices.names())?;
+        if record.names().is_subset(&used) {
+            return Ok(());
+        }
+        let empty = self.devices.empty();
+        let unused = empty.difference(&used).cloned().collect();
+        Ok(record.remove(&unused)?)
     }
 
     /// Returns the time at which the clock of the devices was zero. It changes only when the clock
@@ -235,8 +335,8 @@ impl<P: CircuitDevices> CircuitUpdater<P> {
         }
     }
 
-    /// Reports an event of a device to the books.
-    fn report(&self, interface: &str, event: Event) -> Result<()> {
+    /// Notes an event of a device in the books.
+    fn note(&self, interface: &str, event: Event) -> Result<()> {
         match event {
             Event::Changed {
                 id,
@@ -339,6 +439,31 @@ fn is_same(wanted: &Circuit, kept: &Circuit, now: Instant) -> bool {
         steps.copied().collect::<Vec<_>>()
     };
     wanted.flow == kept.flow && wanted.interface == kept.interface && ahead(wanted) == ahead(kept)
+}
+
+/// Adds those of these devices to the record that have reservations, and returns them.
+fn note_used(
+    record: &mut DeviceRecord,
+    books: &Books,
+    devices: &BTreeSet<String>,
+) -> Result<BTreeSet<String>> {
+    let mut used = books.circuit_interfaces()?;
+    used.retain(|name| devices.contains(name));
+    record.add(&used)?;
+    Ok(used)
+}
+
+/// Fails the reservations with circuits at a device that is given up. Returns their numbers; none if another instance
+/// is the writer.
+pub fn give_up(books: &Books, name: &str) -> Result<Vec<u64>> {
+    let ids = match books.writer()? {
+        Writer::This => books.circuits_at(name)?,
+        Writer::Other(_) => Vec::new(),
+    };
+    for id in &ids {
+        books.fail(&device(name), *id, "its device is given up")?;
+    }
+    Ok(ids)
 }
 
 fn device(name: &str) -> Principal {

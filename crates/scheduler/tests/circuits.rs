@@ -23,7 +23,8 @@ use lighthaul_circuit::circuit::CircuitId;
 use lighthaul_circuit::driver::{Capabilities, CountedBytes, Driver, InstalledCircuit};
 use lighthaul_circuit::sim_device::{FaultModel, SimDevice};
 use lighthaul_io::host::clock::{Clock, unix_nanos};
-use lighthaul_scheduler::circuits::{Circuits, with_device_limits};
+use lighthaul_scheduler::circuits::{Circuits, give_up, with_device_limits};
+use lighthaul_scheduler::device_record::DeviceRecord;
 use world::{ada, all_for, ben, link, operator};
 
 #[test]
@@ -73,6 +74,42 @@ fn failed_device_fails_its_reservation_and_frees_the_link() {
         next.steps[0].from <= Timestamp(unix_nanos()),
         "the link is free"
     );
+}
+
+#[test]
+fn device_is_noted_before_its_first_circuit_until_it_was_read_without_any() {
+    let (books, device) = (books(Box::new(Sqlite::in_memory().unwrap())), device());
+    let name = format!("lighthaul-noted-{}", std::process::id());
+    let path = std::env::temp_dir().join(name);
+    let open = || DeviceRecord::open(&path).unwrap();
+    let noted = || open().names().iter().cloned().collect::<Vec<_>>();
+    let circuits = circuits_with(&books, &device, open());
+    circuits.update().unwrap();
+    assert_eq!(noted(), [""; 0]);
+    let mut later = wanted(60, 5000);
+    later.start = Some(Timestamp(unix_nanos() + 3_600_000_000_000));
+    let id = books.reserve(&ada(), &later, None).unwrap().id;
+    circuits.update().unwrap();
+    assert_eq!(noted(), ["eth1"]);
+    books.terminate(&ada(), id, "done").unwrap();
+    drop(circuits);
+    // the next start reads the device
+    let circuits = circuits_with(&books, &device, open());
+    update_until(&circuits, || noted().is_empty());
+    assert_eq!(noted(), [""; 0]);
+    std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
+fn reservations_of_a_device_that_is_given_up_fail() {
+    let books = books(Box::new(Sqlite::in_memory().unwrap()));
+    let id = books.reserve(&ada(), &slow(5000), None).unwrap().id;
+    assert_eq!(give_up(&books, "eth2").unwrap(), [0; 0]);
+    assert_eq!(give_up(&books, "eth1").unwrap(), [id]);
+    let failed = books.get(&ada(), id).unwrap();
+    assert_eq!(failed.state, ReservationState::Failed);
+    assert!(failed.failure.unwrap().contains("given up"));
+    assert_eq!(give_up(&books, "eth1").unwrap(), [0; 0]);
 }
 
 #[test]
@@ -263,6 +300,10 @@ fn device() -> SimDevice {
 }
 
 fn circuits(books: &Arc<Books>, device: &SimDevice) -> Circuits {
+    circuits_with(books, device, DeviceRecord::default())
+}
+
+fn circuits_with(books: &Arc<Books>, device: &SimDevice, record: DeviceRecord) -> Circuits {
     let driver: Box<dyn Driver> = Box::new(device.clone());
     let drivers = BTreeMap::from([("eth1".to_owned(), driver)]);
     Circuits::start(
@@ -270,6 +311,7 @@ fn circuits(books: &Arc<Books>, device: &SimDevice) -> Circuits {
         drivers,
         Clock::start(),
         Timestamp(unix_nanos()),
+        record,
     )
     .unwrap()
 }

@@ -446,6 +446,10 @@ impl Devices {
 }
 
 impl CircuitDevices for Devices {
+    fn names(&self) -> BTreeSet<String> {
+        self.devices.keys().cloned().collect()
+    }
+
     fn now(&self) -> Instant {
         Instant::from_nanos(self.now.load(Ordering::Relaxed) - BEGIN)
     }

@@ -24,6 +24,7 @@ use lighthaul_io::host::clock::{Clock, unix_nanos};
 use lighthaul_scheduler::certificate::ServerCertificate;
 use lighthaul_scheduler::circuits::Circuits;
 use lighthaul_scheduler::connections::Limits;
+use lighthaul_scheduler::device_record::DeviceRecord;
 use lighthaul_scheduler::identity::Authenticator;
 use lighthaul_scheduler::serve::{Server, Settings};
 use lighthaul_testkit::allowance;
@@ -81,7 +82,13 @@ fn serves() {
     let store = Box::new(Sqlite::in_memory().unwrap());
     let books = Books::open(store, link(1000), Config::default(), now);
     let books = Arc::new(books.unwrap());
-    let circuits = Circuits::start(Arc::clone(&books), drivers, Clock::start(), now());
+    let circuits = Circuits::start(
+        Arc::clone(&books),
+        drivers,
+        Clock::start(),
+        now(),
+        DeviceRecord::default(),
+    );
     let server = Server::listen(Settings {
         listen: "127.0.0.1:0".parse().unwrap(),
         certificate: ServerCertificate::Plain,

@@ -39,6 +39,16 @@ pub(crate) enum Fault {
         "device {0} has several drivers: name it in only one of --shape, --device and the [interfaces] of --switch"
     )]
     SameDevice(String),
+    /// Device that is given up, and has a driver nevertheless.
+    #[error("device {0} has a driver, and is named by --give-up: remove one of them")]
+    GivenUpDevice(String),
+    /// Devices that may have circuits, without drivers.
+    #[error(
+        "{names} may still have circuits of reservations, and has no driver: give it one with --shape, --device or \
+         --switch, or write it off with --give-up {names}",
+        names = .0.join(",")
+    )]
+    MissingDevices(Vec<String>),
     /// Settings of circuits that a driver refuses.
     #[error("{0}")]
     Circuit(CircuitError),
@@ -167,6 +177,8 @@ impl Coded for Fault {
             | Self::StoreKind(_)
             | Self::StoreFolder(_)
             | Self::SameDevice(_)
+            | Self::GivenUpDevice(_)
+            | Self::MissingDevices(_)
             | Self::Circuit(_)
             | Self::ForgeableKeys(_)
             | Self::Tls(_)
@@ -226,7 +238,8 @@ const fn of_domain(why: &DomainError) -> Code {
         DomainError::Config { .. }
         | DomainError::OwnKey(_)
         | DomainError::Device { .. }
-        | DomainError::NoInterface { .. } => Code::Usage,
+        | DomainError::NoInterface { .. }
+        | DomainError::MissingDevices(_) => Code::Usage,
         DomainError::Key { .. } => Code::Permission,
         DomainError::Listen { .. } => Code::Network,
         DomainError::Store(_)

@@ -34,8 +34,9 @@ use lighthaul_io::host::wait::pause;
 use lighthaul_nsi::provider::{Config as NsiConfig, Provider};
 use lighthaul_remote::paths;
 use lighthaul_scheduler::certificate::ServerCertificate;
-use lighthaul_scheduler::circuits::{Circuits, with_device_limits};
+use lighthaul_scheduler::circuits::{self, Circuits, with_device_limits};
 use lighthaul_scheduler::connections::Limits;
+use lighthaul_scheduler::device_record::DeviceRecord;
 use lighthaul_scheduler::identity::tokens::Tokens;
 use lighthaul_scheduler::identity::{Authenticator, Issuer, Keys};
 use lighthaul_scheduler::jobs::JobDesk;
@@ -62,6 +63,8 @@ pub struct Settings {
     pub devices: Vec<DriverProgram>,
     /// Files with the settings of switches that speak TL1.
     pub switches: Vec<PathBuf>,
+    /// Names of devices that are lost.
+    pub given_up: BTreeSet<String>,
     /// File with the settings of the NSI provider, if any.
     pub nsi: Option<PathBuf>,
     /// File or `PostgreSQL` URL of the queue of jobs, if any.
@@ -135,6 +138,7 @@ pub fn run(settings: &Settings) -> Result<(), Error> {
     let topology = file::read(&settings.topology, settings.link_capacity).map_err(failed)?;
     let clock = Clock::start();
     let drivers = drivers(settings, clock)?;
+    let mut record = device_record(settings, &drivers)?;
     let topology = with_device_limits(topology, &drivers).map_err(failed)?;
     let (rules, policies) = config(settings)?;
     let books = Books::open(
@@ -147,10 +151,12 @@ pub fn run(settings: &Settings) -> Result<(), Error> {
     if let Some(policies) = policies {
         follow(policies, Arc::clone(&books))?;
     }
+    give_up(settings, &books, &mut record)?;
     let circuits = if drivers.is_empty() {
         None
     } else {
-        let circuits = Circuits::start(Arc::clone(&books), drivers, clock, Timestamp(unix_nanos()));
+        let now = Timestamp(unix_nanos());
+        let circuits = Circuits::start(Arc::clone(&books), drivers, clock, now, record);
         Some(circuits.map_err(failed)?)
     };
     let nsi = nsi(settings, &books)?;
@@ -318,6 +324,44 @@ fn drivers(settings: &Settings, clock: Clock) -> Result<BTreeMap<String, Box<dyn
     Ok(drivers)
 }
 
+/// Returns the record of devices that may have circuits. Fails if one has no driver, unless it is given up.
+fn device_record(
+    settings: &Settings,
+    drivers: &BTreeMap<String, Box<dyn Driver>>,
+) -> Result<DeviceRecord, Error> {
+    let mut given_up = settings.given_up.iter();
+    if let Some(name) = given_up.find(|name| drivers.contains_key(*name)) {
+        return Err(Fault::GivenUpDevice(name.clone()).into());
+    }
+    let path = with_end(&seen(settings).with_extension(""), "devices");
+    let record = DeviceRecord::open(&path);
+    let record = record.map_err(|e| Error::file(FileAction::Open, &path, &e))?;
+    let missing = record.names().iter();
+    let missing = missing
+        .filter(|name| !drivers.contains_key(*name) && !settings.given_up.contains(*name))
+        .cloned();
+    let missing: Vec<String> = missing.collect();
+    if missing.is_empty() {
+        return Ok(record);
+    }
+    Err(Fault::MissingDevices(missing).into())
+}
+
+/// Fails the reservations of devices that are given up, and forgets these devices.
+fn give_up(settings: &Settings, books: &Books, record: &mut DeviceRecord) -> Result<(), Error> {
+    for name in &settings.given_up {
+        let failed_ids = circuits::give_up(books, name).map_err(failed)?;
+        if record.names().contains(name) || !failed_ids.is_empty() {
+            warn!(
+                "device {name} is given up, with {} reservations; remove its circuits by hand",
+                failed_ids.len()
+            );
+        }
+    }
+    let forgotten = record.remove(&settings.given_up);
+    forgotten.map_err(|e| failed(e.into()))
+}
+
 /// Reads the settings of switches. Refuses a name that several options give to a device, before any is opened.
 fn switches(settings: &Settings) -> Result<Vec<SwitchConfig>, Error> {
     let switches = settings.switches.iter();
@@ -464,6 +508,7 @@ mod tests {
             interfaces: Vec::new(),
             devices: Vec::new(),
             switches: Vec::new(),
+            given_up: BTreeSet::new(),
             nsi: None,
             jobs: None,
             rest: RestSettings {
@@ -522,6 +567,22 @@ mod tests {
             let note = seen(&settings("/srv/books", listen, None));
             assert_eq!(note, Path::new("/srv/books.seen"));
         }
+    }
+
+    #[test]
+    fn device_with_circuits_needs_its_driver_until_it_is_given_up() {
+        let folder = std::env::temp_dir().join(format!("lost-device-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let store = folder.join("books");
+        fs::write(folder.join("books.devices"), "[\"sw1\"]").unwrap();
+        let mut settings = settings(store.to_str().unwrap(), "127.0.0.1:0", None);
+        let error = device_record(&settings, &BTreeMap::new()).unwrap_err();
+        assert_eq!(error.code(), Code::Usage);
+        assert!(error.text().contains("--give-up sw1"), "{error}");
+        settings.given_up.insert("sw1".to_owned());
+        let record = device_record(&settings, &BTreeMap::new()).unwrap();
+        assert_eq!(record.names(), &settings.given_up);
+        fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]

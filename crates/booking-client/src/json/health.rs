@@ -15,4 +15,7 @@ pub struct Health {
     /// URL of the instance that writes, if this instance does not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub writer: Option<String>,
+    /// Reason for which nothing can be booked now, such as a full disk.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fault: Option<String>,
 }

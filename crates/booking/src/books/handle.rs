@@ -5,7 +5,7 @@
 //! store. After a failed write the ledger is read again, so that memory never promises more than
 //! the store.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -308,12 +308,28 @@ impl Books {
         self.lock().store.elect()
     }
 
-    /// Returns the reservations that need circuits now, or `None` if another instance is the
-    /// writer.
+    /// Returns true if no other instance can write.
+    pub fn is_exclusive(&self) -> bool {
+        self.lock().store.is_exclusive()
+    }
+
+    /// Returns the reservations that need circuits now, or `None` if another instance may be the
+    /// writer. A store that cannot be written, such as a file on a full disk, is read nevertheless.
     pub fn circuits(&self) -> Result<Option<Vec<Reservation>>> {
         let mut synced = self.lock();
         synced.ready()?;
-        Ok(synced.is_writer.then(|| synced.ledger.circuits()))
+        let is_writer = synced.is_writer || synced.store.is_exclusive();
+        Ok(is_writer.then(|| synced.ledger.circuits()))
+    }
+
+    /// Returns the interfaces at which unfinished reservations have circuits, now or later.
+    pub fn circuit_interfaces(&self) -> Result<BTreeSet<String>> {
+        self.read(|ledger, _| Ok(ledger.usage.interfaces().cloned().collect()))
+    }
+
+    /// Returns the unfinished reservations with circuits at an interface, now or later.
+    pub fn circuits_at(&self, interface: &str) -> Result<Vec<u64>> {
+        self.read(|ledger, _| Ok(ledger.usage.circuits(interface).collect()))
     }
 
     /// Returns a copy of the calendar, for tests.

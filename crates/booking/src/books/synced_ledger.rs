@@ -165,7 +165,11 @@ impl SyncedLedger {
     fn write(&mut self) -> Result<()> {
         if let Some(batch) = self.ledger.take_batch()? {
             self.position.reserve(batch.seq);
-            self.store.append(self.news, &batch)?;
+            if let Err(why) = self.store.append(self.news, &batch) {
+                // the next change has to become the writer again, which shows if the store works
+                self.is_writer = false;
+                return Err(why);
+            }
             self.news = batch.seq;
             self.position.advance(batch.seq);
         }

@@ -85,6 +85,12 @@ impl Usage {
         self.circuits.values().flatten().copied()
     }
 
+    /// Returns the interfaces at which reservations have circuits.
+    pub(crate) fn interfaces(&self) -> impl Iterator<Item = &String> {
+        let used = self.circuits.iter().filter(|(_, ids)| !ids.is_empty());
+        used.map(|(interface, _)| interface)
+    }
+
     /// Returns the reservations with a circuit at an interface.
     pub(crate) fn circuits(&self, interface: &str) -> impl Iterator<Item = u64> + '_ {
         self.circuits.get(interface).into_iter().flatten().copied()

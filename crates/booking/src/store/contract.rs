@@ -16,6 +16,11 @@ pub trait Store: fmt::Debug + Send {
     /// Writes a batch, which must follow the batch with number `after`.
     fn append(&mut self, after: u64, batch: &Batch) -> Result<()>;
 
+    /// Returns true if no other instance can open the store. This instance is then the writer, also while the store fails.
+    fn is_exclusive(&self) -> bool {
+        false
+    }
+
     /// Returns the position of the history.
     fn position(&mut self) -> Result<Position>;
 

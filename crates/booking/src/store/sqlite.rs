@@ -66,6 +66,10 @@ impl Store for Sqlite {
         is_next.then_some(()).ok_or_else(shared)
     }
 
+    fn is_exclusive(&self) -> bool {
+        true
+    }
+
     fn position(&mut self) -> Result<Position> {
         self.with("read", |connection| {
             connection.query_row(sql::SELECT_POSITION, [], |row| {

@@ -47,6 +47,7 @@ fn settings(args: &Scheduler) -> Result<Settings, Error> {
         interfaces: args.shape.iter().map(interface).collect(),
         devices: args.device.iter().map(device).collect(),
         switches: args.switch.clone(),
+        given_up: args.give_up.iter().cloned().collect(),
         nsi: args.nsi.clone(),
         jobs: args.jobs.clone(),
         rest: RestSettings {

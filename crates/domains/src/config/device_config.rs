@@ -27,6 +27,8 @@ pub struct DeviceConfig {
     pub drivers: BTreeMap<String, DriverConfig>,
     /// Circuit of each pair of ports.
     pub circuits: BTreeMap<Segment, SegmentCircuit>,
+    /// Devices whose circuits are written off.
+    pub given_up: BTreeSet<String>,
     /// Links that several circuits share.
     pub links: Vec<SharedLink>,
     /// Links of each route between the ports of a circuit.
@@ -66,6 +68,18 @@ impl DeviceConfig {
         config.routes = routes.collect();
         config.links = config.shared_links(network);
         Ok(config)
+    }
+
+    /// Writes off devices, which must not be configured.
+    pub(super) fn give_up(&mut self, interfaces: BTreeSet<String>) -> Result<(), ConfigFault> {
+        let both = interfaces
+            .iter()
+            .find(|one| self.drivers.contains_key(*one));
+        if let Some(interface) = both {
+            return Err(ConfigFault::GivenUp(interface.clone()));
+        }
+        self.given_up = interfaces;
+        Ok(())
     }
 
     /// Returns the number of a route between the ports of a circuit. Circuits without a device have none.

@@ -88,7 +88,8 @@ impl DomainConfig {
         let (neighbors, policies) = neighbors(me, &table.neighbor)?;
         let network = Network::new(&table.port, &table.link)?;
         let topology = published(me, &table.domain_link, &network, &neighbors)?;
-        let devices = DeviceConfig::new((&table.device, folder), &table.circuit, &network)?;
+        let mut devices = DeviceConfig::new((&table.device, folder), &table.circuit, &network)?;
+        devices.give_up(table.given_up)?;
         let machine = Config {
             me,
             neighbors: policies,

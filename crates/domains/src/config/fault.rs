@@ -74,6 +74,9 @@ pub enum ConfigFault {
     /// Two devices at one interface.
     #[error("device {0} is defined twice; give each interface one device")]
     SameInterface(String),
+    /// Device that is given up, and configured nevertheless.
+    #[error("device {0} has a [[device]], and is in given_up; remove it from one of them")]
+    GivenUp(String),
     /// Two circuits with the same ports.
     #[error("the circuit from port {0} to port {1} is defined twice; remove one of them")]
     SameCircuit(u32, u32),

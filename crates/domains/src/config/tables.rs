@@ -1,5 +1,6 @@
 //! Tables of a configuration file, with values that have units.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -24,6 +25,8 @@ pub(super) struct ConfigTable {
     pub(super) paths_max: Option<usize>,
     pub(super) rounds_max: Option<u8>,
     pub(super) requests_max: Option<usize>,
+    #[serde(default)]
+    pub(super) given_up: BTreeSet<String>,
     #[serde(default)]
     pub(super) timing: TimingTable,
     #[serde(default)]

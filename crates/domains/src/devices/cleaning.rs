@@ -31,6 +31,11 @@ impl Cleaning {
         cleaning
     }
 
+    /// Returns true if no circuit from before the start is left.
+    pub(super) fn is_clean(&self) -> bool {
+        self.unclean.is_empty()
+    }
+
     /// Returns the interfaces to clean.
     pub(super) fn due(&self) -> Vec<String> {
         self.unclean.keys().cloned().collect()

@@ -1,5 +1,6 @@
 //! Interface to the devices of a domain.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
@@ -23,6 +24,11 @@ pub trait Devices: fmt::Debug + Send {
     /// wait for the end of a guard time, for example. Returns `None` if no call is due.
     fn next_call(&self) -> Option<Duration> {
         None
+    }
+
+    /// Returns the interfaces whose devices have no circuit, and will get none without a further change.
+    fn empty(&self) -> BTreeSet<String> {
+        BTreeSet::new()
     }
 
     /// Returns the number of changes that wait for a device.

@@ -19,18 +19,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use lighthaul_base::{Instant, Rate};
-use lighthaul_circuit::circuit::{Circuit, CircuitId};
-use lighthaul_circuit::driver::{Capabilities, Change, Driver};
-use lighthaul_circuit::flow::Flow;
-use lighthaul_circuit::timer::Timer;
+use lighthaul_base::Instant;
+use lighthaul_circuit::driver::Driver;
 use lighthaul_io::host::clock::Clock;
 use lighthaul_stargate::{Key, RateChange, Segment};
 use tracing::warn;
 
-use super::cleaning::{Cleaning, OldCircuits, clean_one};
 use super::contract::{DeviceFault, Devices};
-use super::guard_times::GuardTimes;
+use super::interfaces::{Interfaces, Time};
 use super::link_book::LinkBook;
 use super::segment_circuit::SegmentCircuit;
 use super::shared_link::{RouteRates, sum_of};
@@ -38,25 +34,15 @@ use super::wanted::{Wanted, last_ends};
 
 /// Devices behind drivers, one for each interface.
 #[derive(Debug)]
-// fields: state of one thread
 pub(super) struct DrivenDevices {
-    drivers: BTreeMap<String, Box<dyn Driver>>,
-    circuits: BTreeMap<Segment, Circuit>,
+    interfaces: Interfaces,
     wanted: BTreeMap<(Key, u8), Wanted>,
-    /// Rates of the circuits at the devices.
-    present: BTreeMap<Segment, Rate>,
-    /// Timers of these circuits, if the devices have timers.
-    timers: BTreeMap<Segment, Timer>,
     /// Circuits whose last change failed, and the reasons.
     failed: BTreeMap<Segment, String>,
-    /// Highest rates in b/s that devices may have set for circuits although the changes failed.
-    uncertain: BTreeMap<Segment, u64>,
-    cleaning: Cleaning,
     /// Circuits whose increase waits for a guard time or a link, with the start of the wait.
     waiting: BTreeMap<Segment, Instant>,
     /// Reservations that asked for the waiting increases.
     waiting_for: BTreeMap<(Key, u8), Segment>,
-    guards: GuardTimes,
     links: LinkBook,
     /// Circuits whose increase waits for capacity of a link; true once the wait was logged.
     waiting_for_link: BTreeMap<Segment, bool>,
@@ -72,20 +58,12 @@ impl DrivenDevices {
         drivers: BTreeMap<String, Box<dyn Driver>>,
         circuits: BTreeMap<Segment, SegmentCircuit>,
     ) -> Self {
-        let circuit =
-            |(segment, about): (Segment, SegmentCircuit)| (segment, about.circuit(segment));
         Self {
-            drivers,
-            circuits: circuits.into_iter().map(circuit).collect(),
+            interfaces: Interfaces::new(drivers, circuits),
             wanted: BTreeMap::new(),
-            present: BTreeMap::new(),
-            timers: BTreeMap::new(),
             failed: BTreeMap::new(),
-            uncertain: BTreeMap::new(),
-            cleaning: Cleaning::default(),
             waiting: BTreeMap::new(),
             waiting_for: BTreeMap::new(),
-            guards: GuardTimes::default(),
             links: LinkBook::default(),
             waiting_for_link: BTreeMap::new(),
             clock: Clock::start(),
@@ -146,79 +124,6 @@ impl DrivenDevices {
         sums
     }
 
-    /// Returns the circuits whose timers must be renewed.
-    fn expiring(&self, now: Instant) -> BTreeSet<Segment> {
-        // devices without timers need no search
-        if self.timers.is_empty() {
-            return BTreeSet::new();
-        }
-        let ends = last_ends(&self.wanted);
-        let end = |segment: &Segment| ends.get(segment).copied().unwrap_or(Instant::ZERO);
-        let timers = self.timers.iter();
-        let expiring = timers.filter(|(segment, timer)| timer.renew_at(end(segment)) <= now);
-        expiring.map(|(segment, _)| *segment).collect()
-    }
-
-    /// Renews the timer of a circuit that keeps its rate. Retries later after a failure. If all retries fail, the
-    /// device closes the circuit.
-    fn renew(&mut self, now: Instant, segment: Segment, bps: u64) {
-        let timer = self.timers.get(&segment).copied();
-        if let Some(timer) = timer
-            && let Err(why) = self.set(now, segment, bps)
-        {
-            let (ingress, egress) = (segment.ingress.0, segment.egress.0);
-            warn!(
-                ingress,
-                egress, why, "a device did not renew the timer of a circuit"
-            );
-            self.timers.insert(segment, timer.retried(now));
-        }
-    }
-
-    /// Sets the rate and the timer of a circuit. Returns the reason of a failure.
-    fn set(&mut self, now: Instant, segment: Segment, bps: u64) -> Result<(), String> {
-        let circuit = self.circuits.get(&segment).ok_or_else(|| {
-            let (ingress, egress) = (segment.ingress.0, segment.egress.0);
-            format!(
-                "no circuit is configured from port {ingress} to port {egress}; add a [[circuit]] with both"
-            )
-        })?;
-        let interface = &circuit.interface;
-        let driver = self.drivers.get_mut(interface).ok_or_else(|| {
-            format!("no driver is configured for interface {interface}; add a [[device]] with it")
-        })?;
-        let Some(rate) = Rate::from_bps(bps) else {
-            driver.remove(circuit.id).map_err(|why| why.to_string())?;
-            self.present.remove(&segment);
-            self.timers.remove(&segment);
-            return Ok(());
-        };
-        let fitting = driver.capabilities().fit(rate).ok_or_else(|| {
-            format!("the device at {interface} cannot set a rate of {rate}; set channel of the ports to its granularity")
-        })?;
-        let can = driver.capabilities();
-        let timer = can.timer_max.and_then(|_| {
-            let wanted = self.wanted.values().filter(|one| one.segment == segment);
-            let last = wanted.map(|one| one.till).max();
-            can.timer(last.unwrap_or(now).since(now))
-        });
-        let change = Change {
-            circuit,
-            rate: Some(fitting),
-            timer,
-        };
-        let mut results = driver.apply(&[change]);
-        results
-            .pop()
-            .unwrap_or(Ok(()))
-            .map_err(|why| why.to_string())?;
-        self.present.insert(segment, fitting);
-        if let Some(time) = timer {
-            self.timers.insert(segment, Timer::set(now, time));
-        }
-        Ok(())
-    }
-
     /// Sets the rates of circuits, decreases first. Returns the circuits that failed, with the reasons.
     fn set_all(
         &mut self,
@@ -230,11 +135,11 @@ impl DrivenDevices {
         let failed: BTreeSet<Segment> = self.failed.keys().copied().collect();
         let (equal, others): (Vec<_>, Vec<_>) = sums.iter().partition(|(segment, rates)| {
             let bps = sum_of(rates);
-            self.present_bps(**segment) == bps && bps > 0 && !failed.contains(*segment)
+            self.interfaces.present_bps(**segment) == bps && bps > 0 && !failed.contains(*segment)
         });
         let (lower, mut higher): (Vec<_>, Vec<_>) = others
             .into_iter()
-            .partition(|(segment, rates)| self.present_bps(**segment) >= sum_of(rates));
+            .partition(|(segment, rates)| self.interfaces.present_bps(**segment) >= sum_of(rates));
         // a rate that moves to another route of its ports may need capacity of other links
         let mut moved = self.keep(now, equal);
         moved.extend(self.lower(now, lower, &mut faults));
@@ -255,11 +160,20 @@ impl DrivenDevices {
             if self.is_stopping() {
                 return;
             }
-            match self.present_bps(segment) {
-                0 => _ = self.timers.remove(&segment),
-                bps => self.renew(now(), segment, bps),
-            }
+            let till = self.end_of(segment, now());
+            self.interfaces.renew(now(), segment, till);
         }
+    }
+
+    /// Returns the circuits whose timers must be renewed.
+    fn expiring(&self, now: Instant) -> BTreeSet<Segment> {
+        self.interfaces.expiring(now, || last_ends(&self.wanted))
+    }
+
+    /// Returns the end of the last reservation of a circuit; `now` if there is none.
+    fn end_of(&self, segment: Segment, now: Instant) -> Instant {
+        let wanted = self.wanted.values().filter(|one| one.segment == segment);
+        wanted.map(|one| one.till).max().unwrap_or(now)
     }
 
     /// Notes the routes of circuits that keep their rates. Returns those that move to a link with too little capacity.
@@ -270,7 +184,7 @@ impl DrivenDevices {
                 moved.push((segment, rates));
                 continue;
             }
-            let guard = self.guard_of(*segment);
+            let guard = self.interfaces.guard_of(*segment);
             self.links.set(now(), *segment, rates, guard);
         }
         moved
@@ -302,14 +216,15 @@ impl DrivenDevices {
     fn raise(&mut self, now: Time<'_>, higher: &[Sum<'_>], faults: &mut BTreeMap<Segment, String>) {
         let since = std::mem::take(&mut self.waiting);
         let logged = std::mem::take(&mut self.waiting_for_link);
-        let mut used = self.used(higher);
+        let segments: Vec<Segment> = higher.iter().map(|(segment, _)| **segment).collect();
+        let mut used = self.interfaces.used(&segments);
         for (segment, rates) in higher {
             if self.is_stopping() {
                 return;
             }
-            let more = sum_of(rates).saturating_sub(self.present_bps(**segment));
+            let more = sum_of(rates).saturating_sub(self.interfaces.present_bps(**segment));
             let begun = since.get(segment).copied().unwrap_or_else(now);
-            let has_room = match self.has_room(now, **segment, more, &mut used) {
+            let has_room = match self.interfaces.has_room(now, **segment, more, &mut used) {
                 Ok(has_room) => has_room,
                 Err(why) => {
                     faults.insert(**segment, why);
@@ -332,11 +247,6 @@ impl DrivenDevices {
         }
     }
 
-    /// Returns the rate of a circuit at its device in b/s; zero if there is none.
-    fn present_bps(&self, segment: Segment) -> u64 {
-        self.present.get(&segment).map_or(0, |rate| rate.as_bps())
-    }
-
     /// Lowers a circuit that waits for a link to the rates that its routes keep.
     fn give_up(
         &mut self,
@@ -345,7 +255,7 @@ impl DrivenDevices {
         rates: &RouteRates,
     ) -> Result<(), String> {
         let kept = self.links.kept(segment, rates);
-        if sum_of(&kept) < self.present_bps(segment) {
+        if sum_of(&kept) < self.interfaces.present_bps(segment) {
             self.change(now, segment, &kept)?;
         }
         Ok(())
@@ -374,144 +284,24 @@ impl DrivenDevices {
         self.waiting_for_link.insert(segment, is_long);
     }
 
-    /// Returns true if an increase waits for capacity of a link.
-    pub(super) fn waits_for_link(&self) -> bool {
-        !self.waiting_for_link.is_empty()
-    }
-
-    /// Sets the rate of a circuit, and starts a guard time for the capacity that this frees.
+    /// Sets the rate of a circuit, and starts guard times for the capacity that this frees.
     fn change(
         &mut self,
         now: Time<'_>,
         segment: Segment,
         rates: &RouteRates,
     ) -> Result<(), String> {
-        let bps = sum_of(rates);
-        let present = self.present_bps(segment);
-        let uncertain = self.uncertain.remove(&segment).unwrap_or(0);
-        let highest = present.max(uncertain);
-        let changed = self.set(now(), segment, bps);
-        if changed.is_ok() {
-            let guard = self.guard_of(segment);
-            if let Some(circuit) = self.circuits.get(&segment) {
-                let freed = self.guards.of(&circuit.interface);
-                freed.change(now(), Some(segment), [highest, bps], guard);
-            }
-            self.links.set(now(), segment, rates, guard);
-        } else {
-            // the links count the new rates already
-            self.uncertain.insert(segment, highest.max(bps));
-        }
-        changed
+        let till = self.end_of(segment, now());
+        // after a failure, the links count the new rates already
+        self.interfaces.change(now, segment, sum_of(rates), till)?;
+        let guard = self.interfaces.guard_of(segment);
+        self.links.set(now(), segment, rates, guard);
+        Ok(())
     }
 
-    /// Returns the guard time of the device of a circuit.
-    fn guard_of(&self, segment: Segment) -> Duration {
-        let circuit = self.circuits.get(&segment);
-        let driver = circuit.and_then(|circuit| self.drivers.get(&circuit.interface));
-        driver.map_or(Duration::ZERO, |driver| driver.capabilities().guard())
-    }
-
-    /// Returns the capacity in use at the interfaces of the circuits in `increases`.
-    fn used(&self, increases: &[(&Segment, &RouteRates)]) -> BTreeMap<String, u64> {
-        let interface = |segment: &Segment| Some(&self.circuits.get(segment)?.interface);
-        let asked = increases
-            .iter()
-            .filter_map(|(segment, _)| interface(segment));
-        let mut used: BTreeMap<String, u64> = asked.map(|one| (one.clone(), 0)).collect();
-        for (segment, rate) in &self.present {
-            if let Some(sum) = interface(segment).and_then(|one| used.get_mut(one)) {
-                *sum = sum.saturating_add(rate.as_bps());
-            }
-        }
-        used
-    }
-
-    /// Returns true if an increase needs no capacity that other circuits may still use, and counts the increase. Fails
-    /// if the device could not be read since the start, as it may have circuits that are not known.
-    fn has_room(
-        &mut self,
-        now: Time<'_>,
-        segment: Segment,
-        more_bps: u64,
-        used: &mut BTreeMap<String, u64>,
-    ) -> Result<bool, String> {
-        let circuit = self.circuits.get(&segment);
-        // a circuit without a device fails when it is set
-        let Some(interface) = circuit.map(|circuit| &circuit.interface) else {
-            return Ok(true);
-        };
-        let (Some(driver), Some(used)) = (self.drivers.get(interface), used.get_mut(interface))
-        else {
-            return Ok(true);
-        };
-        let freed = self
-            .guards
-            .in_use_beside(now(), interface, (segment, more_bps));
-        let freed = freed.saturating_add(self.cleaning.in_use(interface)?);
-        let sum = used.saturating_add(more_bps);
-        let most = driver.capabilities().rate_max.as_bps();
-        let has_room = freed == 0 || sum.saturating_add(freed) <= most;
-        if has_room {
-            *used = sum;
-        }
-        Ok(has_room)
-    }
-
-    /// Removes circuits from before the start, unless their pairs of ports carry data on the same interface with the
-    /// same flow. Returns those pairs, whose rates may differ from the present ones. Only interfaces that are not clean
-    /// yet are looked at.
-    fn clean(&mut self, now: Time<'_>) -> BTreeSet<Segment> {
-        let mut kept_all = BTreeSet::new();
-        for interface in self.cleaning.due() {
-            let Some(driver) = self.drivers.get_mut(&interface) else {
-                continue;
-            };
-            let wanted = self.wanted.values().filter_map(|one| {
-                let circuit = self.circuits.get(&one.segment)?;
-                let found = (circuit.id, (one.segment, circuit.flow));
-                (circuit.interface == interface).then_some(found)
-            });
-            let wanted: BTreeMap<CircuitId, (Segment, Flow)> = wanted.collect();
-            kept_all.extend(wanted.values().map(|(segment, _)| *segment));
-            let (found, fault) = clean_one(driver.as_mut(), &wanted, &self.is_stopping);
-            let can = driver.capabilities();
-            self.cleaning
-                .note(&interface, found.as_ref(), fault.as_ref());
-            if let Some(found) = found {
-                self.take_over(now, (&interface, can), found);
-            }
-        }
-        kept_all
-    }
-
-    /// Notes the circuits from before the start that the device at an interface had.
-    fn take_over(
-        &mut self,
-        now: Time<'_>,
-        (interface, can): (&str, Capabilities),
-        mut found: OldCircuits,
-    ) {
-        let kept = found.kept.clone();
-        // the routes of circuits that were found before are known
-        found
-            .kept
-            .retain(|(segment, _)| !self.present.contains_key(segment));
-        for (segment, rate) in kept {
-            self.present.insert(segment, rate);
-            if can.timer_max.is_some() {
-                // the timer of an earlier service may end at any time
-                let expiring = Timer::set(now(), Duration::ZERO);
-                self.timers.insert(segment, expiring);
-            }
-        }
-        let known = self.circuits.keys().copied().collect();
-        let about = (interface, can.guard());
-        self.links.know(now(), about, &found, &known);
-        if !found.removed.is_empty() {
-            let freed = self.guards.of(interface);
-            freed.change(now(), None, [u64::MAX, 0], can.guard());
-        }
+    /// Returns true if an increase waits for capacity of a link.
+    pub(super) fn waits_for_link(&self) -> bool {
+        !self.waiting_for_link.is_empty()
     }
 }
 
@@ -519,11 +309,9 @@ impl DrivenDevices {
     /// Implements [`Devices::reset`], with a time of another clock.
     pub(super) fn reset_at(&mut self, now: Time<'_>, rates: &[RateChange]) -> Vec<DeviceFault> {
         self.wanted.clear();
-        self.present.clear();
-        self.timers.clear();
+        self.interfaces.forget();
         self.waiting.clear();
         self.waiting_for.clear();
-        self.cleaning = Cleaning::of(self.drivers.keys().cloned());
         self.apply_at(now, rates)
     }
 
@@ -537,7 +325,10 @@ impl DrivenDevices {
             };
         }
         let mut touched = self.take(now(), changes);
-        touched.extend(self.clean(now));
+        let known = self
+            .interfaces
+            .clean(now, &self.wanted, &self.links, &self.is_stopping);
+        touched.extend(known);
         let sums = self.sums(&touched);
         let mut faults = self.set_all(now, &sums);
         let failed = asked.iter().filter_map(|(circuit, segment)| {
@@ -561,11 +352,15 @@ impl DrivenDevices {
         failed
     }
 
+    /// Returns true if the devices have no circuit, and none waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.interfaces.is_empty() && self.failed.is_empty() && self.waiting.is_empty()
+    }
+
     /// Returns the end of the next guard time for which an increase waits.
     pub(super) fn next_end(&self) -> Option<Instant> {
         let ends = self.waiting.keys().flat_map(|segment| {
-            let circuit = self.circuits.get(segment);
-            let end = circuit.and_then(|circuit| self.guards.next_end(&circuit.interface));
+            let end = self.interfaces.next_end(*segment);
             end.into_iter().chain(self.links.next_end(*segment))
         });
         ends.min()
@@ -595,15 +390,14 @@ const LONG_WAIT: Duration = Duration::from_secs(5);
 /// Circuit, and the rates that it needs.
 type Sum<'a> = (&'a Segment, &'a RouteRates);
 
-/// Clock of the guard times.
-pub(super) type Time<'a> = &'a dyn Fn() -> Instant;
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::devices::SharedLink;
     use crate::devices::example::{change, logged, segment};
     use crate::devices::segment_circuit::id_of;
+    use lighthaul_base::Rate;
+    use lighthaul_circuit::circuit::{Circuit, CircuitId};
     use lighthaul_circuit::driver::{Capabilities, CountedBytes, InstalledCircuit};
     use lighthaul_circuit::sim_device::{FaultModel, SimDevice, SimFault};
 
@@ -860,6 +654,7 @@ mod tests {
         let (mut devices, slow) = with_guard(Duration::from_secs(9));
         let fast = sim_device(Duration::from_millis(5));
         devices
+            .interfaces
             .drivers
             .insert("eth2".to_owned(), Box::new(fast.clone()));
         let others = [segment(3, 4), segment(4, 3)];
@@ -867,9 +662,9 @@ mod tests {
             let circuit = Circuit {
                 id: id_of(other),
                 interface: "eth2".to_owned(),
-                ..devices.circuits[&OUT].clone()
+                ..devices.interfaces.circuits[&OUT].clone()
             };
-            devices.circuits.insert(other, circuit);
+            devices.interfaces.circuits.insert(other, circuit);
         }
         let mut apply = |millis: u64, changes: &[RateChange]| {
             assert_eq!(devices.apply_at(&|| at(millis), changes), []);
@@ -1018,5 +813,30 @@ mod tests {
         let faults = apply(210, &[]);
         assert_eq!(faults.len(), 1, "{faults:?}");
         assert_eq!(faults[0].circuit, change(2, OUT, 700).circuit);
+    }
+
+    #[test]
+    fn device_is_empty_once_its_last_circuit_was_removed() {
+        let (mut devices, device) = devices();
+        device.install(InstalledCircuit {
+            id: id_of(OUT),
+            flow: None,
+            rate: Some(Rate::from_mbps(10)),
+        });
+        device.fail_removals(1);
+        assert_eq!(devices.reset(at(0), &[]), []);
+        assert!(!devices.is_empty(), "an old circuit is left");
+        assert_eq!(devices.apply(at(0), &[]), []);
+        assert!(devices.is_empty());
+        assert_eq!(devices.apply(at(0), &[change(1, IN, 300)]), []);
+        assert!(!devices.is_empty());
+        device.fail_removals(1);
+        devices.apply(at(0), &[change(1, IN, 0)]);
+        assert!(!devices.is_empty(), "a removal has failed");
+        devices.apply(at(0), &[]);
+        assert!(devices.is_empty());
+        device.fail_change(Some(SimFault::AnswerLost), 0);
+        assert_eq!(devices.apply(at(0), &[change(1, IN, 300)]).len(), 1);
+        assert!(!devices.is_empty(), "the device may have the rate");
     }
 }

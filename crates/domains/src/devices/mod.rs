@@ -1,9 +1,10 @@
 //! Devices of a domain, which enforce the rates of its circuits.
 //!
 //! - [`contract`]: the interface; [`parallel`]: a thread for each interface
-//! - `driven`: devices behind the drivers of `lighthaul-circuit`; `cleaning`: circuits from before the start;
-//!   `guard_times`: capacity that may still be in use after a decrease; `segment_circuit`: circuits of pairs of ports;
-//!   `wanted`: rates of reservations
+//! - `driven`: rates of reservations, in the order in which devices may set them; `wanted`: one of them
+//! - `interfaces`: drivers of `lighthaul-circuit`, and what their devices have; `cleaning`: circuits from before the
+//!   start; `guard_times`: capacity that may still be in use after a decrease; `segment_circuit`: circuits of pairs of
+//!   ports
 //! - `shared_link`: links that several circuits share; `link_book`: their capacity; `old_use`: their use by circuits from
 //!   before the start
 //! - [`recording`]: devices that only record their calls, for tests
@@ -12,6 +13,7 @@ mod cleaning;
 pub mod contract;
 mod driven;
 mod guard_times;
+mod interfaces;
 mod link_book;
 mod old_use;
 pub mod parallel;
@@ -28,9 +30,5 @@ pub use shared_link::SharedLink;
 
 #[cfg(test)]
 pub(crate) mod example;
-#[cfg(test)]
-mod restarts;
-#[cfg(test)]
-mod route_moves;
 #[cfg(test)]
 mod tests;

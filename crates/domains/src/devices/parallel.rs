@@ -66,6 +66,8 @@ struct Content {
     stage: Stage,
     /// True while the driver makes changes, or is about to reset.
     is_busy: bool,
+    /// True if the device had no circuit after the last call of the driver.
+    is_empty: bool,
     /// True if another interface has freed capacity of a link since the last call of the driver.
     has_freed_link: bool,
 }
@@ -173,6 +175,15 @@ impl Devices for ParallelDevices {
             .then_some(FAULTS)
     }
 
+    fn empty(&self) -> BTreeSet<String> {
+        let workers = self.workers.iter();
+        let empty = workers.filter(|(_, worker)| {
+            let content = worker.queue.lock();
+            content.is_empty && !content.is_busy && content.changes.is_empty()
+        });
+        empty.map(|(interface, _)| interface.clone()).collect()
+    }
+
     fn waiting(&self) -> usize {
         let workers = self.workers.values();
         let counts = workers.map(|worker| worker.queue.lock().changes.len());
@@ -242,9 +253,10 @@ impl Queue {
         (content.stage != Stage::Stopping).then(|| content.take())
     }
 
-    fn finish(&self, faults: Vec<DeviceFault>) {
+    fn finish(&self, faults: Vec<DeviceFault>, is_empty: bool) {
         let mut content = self.lock();
         content.faults.extend(faults);
+        content.is_empty = is_empty;
         content.is_busy = false;
     }
 }
@@ -289,7 +301,8 @@ fn run(queue: &Queue, mut devices: DrivenDevices, look: Duration) {
     let Some(first) = queue.changes(Duration::MAX, |content| content.stage == Stage::New) else {
         return;
     };
-    queue.finish(devices.reset(Instant::ZERO, &first));
+    let faults = devices.reset(Instant::ZERO, &first);
+    queue.finish(faults, devices.is_empty());
     loop {
         // without changes, this repeats what failed before
         let patience = devices.next_call().map_or(look, |wait| wait.min(look));
@@ -301,7 +314,8 @@ fn run(queue: &Queue, mut devices: DrivenDevices, look: Duration) {
         let Some(changes) = queue.changes(patience, is_idle) else {
             return;
         };
-        queue.finish(devices.apply(Instant::ZERO, &changes));
+        let faults = devices.apply(Instant::ZERO, &changes);
+        queue.finish(faults, devices.is_empty());
     }
 }
 
@@ -555,5 +569,35 @@ mod tests {
         }
         assert_eq!(faults[0].circuit, change(1, 7, 1).circuit);
         assert!(faults[0].why.contains("[[circuit]]"), "{faults:?}");
+    }
+
+    #[test]
+    fn interface_is_empty_once_its_thread_has_seen_no_circuit() {
+        let (mut devices, ends) = two_devices(1000);
+        let begun = |nth: usize| ends[nth].0.recv_timeout(allowance(30)).unwrap();
+        let wait = |devices: &ParallelDevices, names: &[&str]| {
+            let clock = Clock::start();
+            while !devices
+                .empty()
+                .iter()
+                .map(String::as_str)
+                .eq(names.iter().copied())
+            {
+                assert!(clock.now().since(Instant::ZERO) < allowance(30));
+                thread::yield_now();
+            }
+        };
+        assert_eq!(devices.empty(), BTreeSet::new(), "no device was read yet");
+        devices.reset(Instant::ZERO, &[change(1, 2, 300)]);
+        begun(0);
+        wait(&devices, &["", "eth2"]);
+        ends[0].1.send(()).unwrap();
+        while devices.next_call().is_some() {
+            devices.apply(Instant::ZERO, &[]);
+        }
+        assert!(!devices.empty().contains("eth1"));
+        devices.apply(Instant::ZERO, &[change(1, 2, 0)]);
+        wait(&devices, &["", "eth1", "eth2"]);
+        drop(ends);
     }
 }

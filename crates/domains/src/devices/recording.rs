@@ -1,6 +1,6 @@
 //! Devices that only record their calls.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lighthaul_base::{Instant, Rate};
@@ -23,6 +23,8 @@ pub struct Recorded {
     pub changes: Vec<(Instant, RateChange)>,
     /// Present rates.
     pub rates: BTreeMap<(Key, u8), (Segment, Rate)>,
+    /// Interfaces that are reported as empty while there are no rates.
+    pub empty: BTreeSet<String>,
     /// Circuits whose next change fails.
     pub failing: Vec<(Key, u8)>,
 }
@@ -36,6 +38,11 @@ impl RecordingDevices {
     /// Lets the next change of a circuit fail.
     pub fn fail_next(&self, circuit: (Key, u8)) {
         self.lock().failing.push(circuit);
+    }
+
+    /// Reports an interface as empty while there are no rates.
+    pub fn report_empty(&self, interface: &str) {
+        self.lock().empty.insert(interface.to_owned());
     }
 
     fn lock(&self) -> MutexGuard<'_, Recorded> {
@@ -70,5 +77,11 @@ impl Devices for RecordingDevices {
             };
         }
         faults
+    }
+
+    fn empty(&self) -> BTreeSet<String> {
+        let recorded = self.lock();
+        let empty = recorded.empty.iter().filter(|_| recorded.rates.is_empty());
+        empty.cloned().collect()
     }
 }

@@ -12,6 +12,7 @@ use lighthaul_stargate::{
 use tracing::{debug, warn};
 
 use super::callers::Callers;
+use super::device_record::DeviceRecord;
 use super::event::Event;
 use super::id_prefix::IdPrefix;
 use super::status::{ReservationStatus, Status};
@@ -28,11 +29,14 @@ pub(super) struct Driver {
     pub(super) key: Fingerprint,
     pub(super) domain: Domain<CalendarResources>,
     pub(super) store: RecordStore,
+    pub(super) record: DeviceRecord,
     pub(super) devices: DeviceOrders,
     pub(super) callers: Callers,
     pub(super) clock: WallClock,
     /// Time since the start at which the history is deleted next.
     pub(super) forget_at: Duration,
+    /// Time since the start at which devices without circuits are forgotten next.
+    pub(super) look_at: Duration,
 }
 
 /// Next step of the thread.
@@ -75,7 +79,7 @@ impl Driver {
                 return Ok(());
             }
             self.devices.check()?;
-            self.forget();
+            self.forget()?;
         }
     }
 
@@ -155,9 +159,25 @@ impl Driver {
             });
             // a path that is closed has none any more
             let routes = routes.filter(|(_, routes)| !routes.is_empty()).collect();
+            self.record
+                .note(&mut self.store, &self.config.devices, &records)?;
             self.store.append(&records, &routes)?;
             self.domain.handle_persisted(last);
         }
+    }
+
+    /// Releases the paths of devices that are given up.
+    pub(super) fn give_up(&mut self, transport: &Transport) -> Result<(), Error> {
+        let now = self.clock.now()?;
+        for (key, nth) in self.record.lost(&self.domain) {
+            warn!(
+                id = key.id.0,
+                nth,
+                "the device of a path is given up; the path, or this leg of a protected one, is released in all domains"
+            );
+            self.domain.fail(now, (key, nth));
+        }
+        self.settle(transport)
     }
 
     /// Returns the number of the route that a path has between two ports.
@@ -166,14 +186,27 @@ impl Driver {
         links.map_or(0, |links| self.config.devices.route_of(segment, links))
     }
 
-    /// Deletes the history of the calendar from time to time. No step of the wall clock deletes more.
-    fn forget(&mut self) {
+    /// Deletes the history of the calendar from time to time, and devices without circuits. No step of the wall clock
+    /// deletes more.
+    fn forget(&mut self) -> Result<(), Error> {
         let elapsed = self.clock.elapsed();
+        if elapsed >= self.look_at {
+            self.look_at = elapsed + LOOK;
+            self.forget_devices()?;
+        }
         if elapsed >= self.forget_at {
             self.forget_at = elapsed + FORGET;
             let before = self.clock.since_start() - HISTORY;
             self.domain.resources_mut().forget(before);
         }
+        Ok(())
+    }
+
+    /// Forgets devices without circuits.
+    fn forget_devices(&mut self) -> Result<(), Error> {
+        let empty = self.devices.empty();
+        self.record.forget(&mut self.store, &self.domain, &empty)?;
+        Ok(())
     }
 
     /// Returns the reservations of the first path that begins with `prefix`, and one of the next matching path.

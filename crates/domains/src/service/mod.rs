@@ -10,9 +10,11 @@
 //!
 //! - [`Service`]: start and end; [`Handle`]: calls, from any thread; [`Ticket`]: outcomes of one request
 //! - [`IdPrefix`]: first digits of an ID; [`Status`]: links and reservations; `event`: events for the thread
-//! - `driver`: turns of the thread; `callers`: users that wait for outcomes
+//! - `driver`: turns of the thread; `callers`: users that wait for outcomes; `device_record`: devices that may have
+//!   circuits
 
 mod callers;
+mod device_record;
 mod driver;
 mod event;
 mod handle;

@@ -9,10 +9,11 @@ use std::time::Duration;
 
 use lighthaul_io::crypto::identity::{Fingerprint, Identity};
 use lighthaul_io::host::panics;
-use lighthaul_stargate::{CalendarResources, Domain, Key};
+use lighthaul_stargate::{CalendarResources, Domain, Key, Record};
 use tracing::{error, info, warn};
 
 use super::callers::Callers;
+use super::device_record::DeviceRecord;
 use super::driver::Driver;
 use super::event::Event;
 use super::handle::Handle;
@@ -48,19 +49,10 @@ impl Service {
         })?;
         let key = Fingerprint::of_public(&identity.public());
         let (mut store, records) = RecordStore::open(&config.store, config.me())?;
+        let mut record = DeviceRecord::open(&mut store, &config.devices)?;
+        record.note(&mut store, &config.devices, &records)?;
         let count = records.len();
-        let mut resources = config.resources();
-        resources.set_routes(store.routes(&records)?);
-        let parts = (config.machine.clone(), config.topology.clone(), resources);
-        let domain = Domain::restore(parts, random_seed(), records, wall_now());
-        for key in domain.resources().unguarded() {
-            warn!(
-                id = key.id.0,
-                "a path from before the start has no room for the guard times of its devices; it is kept, and may lose \
-                 data where its rate increases"
-            );
-        }
-        store.append(&[], &routes_of(&domain))?;
+        let domain = restore(&config, &mut store, records)?;
         let clock = WallClock::start(config.machine.timing.clock_tolerance);
         let (events, received) = sync_channel(EVENTS_MAX);
         let known = Identification {
@@ -80,13 +72,16 @@ impl Service {
             key,
             domain,
             store,
+            record,
             devices: DeviceOrders::default(),
             callers: Callers::default(),
             clock: clock.clone(),
             forget_at: Duration::ZERO,
+            look_at: Duration::ZERO,
             config: Arc::clone(&config),
         };
         driver.settle(&inbox.transport)?;
+        driver.give_up(&inbox.transport)?;
         let orders = driver.devices.clone();
         let devices = DeviceThread::start(orders, devices, report(&events), clock)?;
         info!(
@@ -185,6 +180,27 @@ impl Drop for Service {
     fn drop(&mut self) {
         self.end().ok();
     }
+}
+
+/// Continues the paths of the store.
+fn restore(
+    config: &DomainConfig,
+    store: &mut RecordStore,
+    records: Vec<Record>,
+) -> Result<Domain<CalendarResources>, Error> {
+    let mut resources = config.resources();
+    resources.set_routes(store.routes(&records)?);
+    let parts = (config.machine.clone(), config.topology.clone(), resources);
+    let domain = Domain::restore(parts, random_seed(), records, wall_now());
+    for key in domain.resources().unguarded() {
+        warn!(
+            id = key.id.0,
+            "a path from before the start has no room for the guard times of its devices; it is kept, and may lose \
+             data where its rate increases"
+        );
+    }
+    store.append(&[], &routes_of(&domain))?;
+    Ok(domain)
 }
 
 /// Returns the routes of all paths. An earlier version has stored none.

@@ -223,6 +223,14 @@ impl Link {
         self.wake.raise();
     }
 
+    /// Notes the fault of a connection that was refused.
+    pub(super) fn note(&self, fault: LinkFault) {
+        let mut state = self.state();
+        if state.connection.is_none() {
+            state.status.fault = Some(fault);
+        }
+    }
+
     /// Notes that a call has ended, with its fault.
     pub(super) fn end_call(&self, fault: Option<LinkFault>) {
         let mut state = self.state();

@@ -102,6 +102,11 @@ fn greet(
             if refused.is_new(key) {
                 warn!("{fault}");
             }
+            if let LinkFault::Expired { domain } = *fault
+                && let Some(link) = links.get(&DomainId(domain))
+            {
+                link.note(*fault);
+            }
             return;
         }
     };

@@ -132,6 +132,11 @@ const FAULTS: &[(&str, &str, &str)] = &[
         "unknown field",
     ),
     ("name = \"campus\"", "", "missing field"),
+    (
+        "requests_max",
+        "given_up = [\"eth1\"]\nrequests_max",
+        "eth1 has a [[device]], and is in given_up",
+    ),
     ("\"10Gb/s\"", "\"10\"", "line 13, column 12"),
     ("\"4s\"", "\"4\"", "line 9"),
     ("backbone.example:7450", "backbone.example", "use HOST:PORT"),

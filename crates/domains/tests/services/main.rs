@@ -5,10 +5,12 @@
 mod alone {
     mod targets;
 }
+mod bad_days;
 mod chain;
 mod configurations;
 mod control;
 mod ends;
+mod given_up;
 mod kill;
 #[path = "../../examples/chain/mod.rs"]
 mod measured;

@@ -300,6 +300,36 @@ fn connection_ends_when_the_key_of_the_neighbor_expires() {
 }
 
 #[test]
+fn neighbor_whose_key_has_expired_is_never_connected() {
+    let folder = Folder::new("expired");
+    // a minute ago
+    let past = Instant::from_nanos(unix_nanos() - 60_000_000_000);
+    let expired = |mut known: lighthaul_domains::transport::Identification, of: u32| {
+        let neighbor = known.neighbors.get_mut(&DomainId(of)).unwrap();
+        neighbor.expires = past;
+        known
+    };
+    let fault = |peer: &Peer, of: u32| peer.transport.status()[&DomainId(of)].fault.clone();
+    // the listener refuses the connection of its neighbor
+    let two = identification(2, folder.identity(2), (1, None, folder.key(1)));
+    let two = Peer::start(expired(two, 1));
+    let about = (2, Some(two.transport.local()), folder.key(2));
+    let one = Peer::start(identification(1, folder.identity(1), about));
+    wait_for("the listener names the key", || {
+        fault(&two, 1) == Some(LinkFault::Expired { domain: 1 })
+    });
+    assert!(!one.transport.status()[&DomainId(2)].is_connected);
+    drop(one);
+    // and so does the caller
+    let one = identification(1, folder.identity(1), about);
+    let one = Peer::start(expired(one, 2));
+    wait_for("the caller names the key", || {
+        fault(&one, 2) == Some(LinkFault::Expired { domain: 2 })
+    });
+    assert!(!two.transport.status()[&DomainId(1)].is_connected);
+}
+
+#[test]
 fn one_connection_is_used_when_both_sides_connect() {
     let folder = Folder::new("both");
     for round in 0..6 {

@@ -78,6 +78,17 @@ impl Criteria {
     }
 
     pub(super) fn encode(&self, w: &mut Writer) {
+        self.write(w, |_| ());
+    }
+
+    /// Adds the criteria of the answer to a query. It lists the parts of the circuit in other networks, of which there are
+    /// none. Requesters such as `OpenNSA` need the empty list.
+    pub(super) fn encode_result(&self, w: &mut Writer) {
+        self.write(w, |w| w.element("children", &[], |_| ()));
+    }
+
+    /// Adds the criteria, with what `between` adds before the service.
+    fn write(&self, w: &mut Writer, between: impl FnOnce(&mut Writer)) {
         let version = self.version.map(|version| version.to_string());
         let attributes = version.iter().map(|version| ("version", version.as_str()));
         let attributes: Vec<_> = attributes.collect();
@@ -87,6 +98,7 @@ impl Criteria {
                 w.optional("endTime", self.schedule.end.map(|at| at.to_string()));
             });
             w.optional("serviceType", self.service_type.as_ref());
+            between(w);
             if let Some(p2p) = &self.p2p {
                 p2p.encode(w);
             }

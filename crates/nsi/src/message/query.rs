@@ -101,7 +101,7 @@ impl Summary {
             w.optional("globalReservationId", self.global_id.as_ref());
             w.optional("description", self.description.as_ref());
             for criteria in &self.criteria {
-                criteria.encode(w);
+                criteria.encode_result(w);
             }
             w.text("requesterNSA", &self.requester);
             self.states.encode(w);

@@ -5,6 +5,9 @@
 //! a `messageDeliveryTimeout` for queries. That is sent as well, so that a requester that answers
 //! again learns which message it lacks. If too many messages wait, the oldest one is given up. Its
 //! connection keeps the same note, which is not sent, since the queue is full.
+//!
+//! Deliveries do not depend on the store. While it fails, as on a full disk, a delivered message is not sent again, and a
+//! failed delivery is repeated after the same pauses.
 
 use lighthaul_booking_client::json::Timestamp;
 use tracing::warn;
@@ -22,7 +25,8 @@ impl Provider {
     fn first_due(&self, state: &State, requester: &str) -> Option<Outgoing> {
         let now = self.now();
         let mut waiting = state.outbox.values();
-        let first = waiting.find(|one| one.requester == requester);
+        let is_left = |one: &&Outgoing| !state.delivered.contains(&one.nth);
+        let first = waiting.find(|one| one.requester == requester && is_left(one));
         // a message that is due after more than the longest pause was queued before the clock was set
         // back
         let latest = now.0.saturating_add(PAUSE << PAUSE_SHIFT_MAX);
@@ -52,6 +56,7 @@ impl Provider {
         requester: &str,
         send: impl FnOnce(&Outgoing) -> Result<(), String>,
     ) -> bool {
+        self.note_delivered();
         let Some(outgoing) = self.begin(requester) else {
             return false;
         };
@@ -67,6 +72,19 @@ impl Provider {
         self.settle(outgoing, &sent, is_last)
     }
 
+    /// Removes delivered messages from a store that has failed, once it works again.
+    fn note_delivered(&self) {
+        let now = self.now();
+        let mut state = self.lock();
+        if state.delivered.is_empty() || state.note_at > now {
+            return;
+        }
+        if let Err(why) = self.apply(&mut state, Change::default()) {
+            warn!("cannot note deliveries: {why}");
+            state.note_at = Timestamp(now.0.saturating_add(NOTE_PAUSE));
+        }
+    }
+
     /// Notes the result of a delivery. Returns true if the next message can be sent.
     fn settle(&self, mut outgoing: Outgoing, sent: &Result<(), String>, is_last: bool) -> bool {
         let now = self.now();
@@ -76,7 +94,7 @@ impl Provider {
             // another delivery has settled it
             return sent.is_ok();
         }
-        let mut change = Change::default();
+        let (nth, mut change) = (outgoing.nth, Change::default());
         if let Err(why) = sent {
             let Outgoing { name, url, .. } = &outgoing;
             warn!("cannot deliver {name} to {url}: {why}");
@@ -85,9 +103,9 @@ impl Provider {
             outgoing.next = Timestamp(now.0.saturating_add(pause));
         }
         if sent.is_ok() {
-            change.delivered.push(outgoing.nth);
+            change.delivered.push(nth);
         } else if is_last {
-            change.delivered.push(outgoing.nth);
+            change.delivered.push(nth);
             if let Some((connection, notification)) = undelivered(&state, &outgoing, now) {
                 // the report of a lost report would follow itself without end
                 if outgoing.name != notification.name() {
@@ -101,13 +119,19 @@ impl Provider {
                 change.connection = Some(connection);
             }
         } else {
-            change.outgoing.push(outgoing);
+            change.outgoing.push(outgoing.clone());
         }
         let written = self.apply(&mut state, change);
         if let Err(why) = &written {
             warn!("cannot note a delivery: {why}");
+            if sent.is_ok() {
+                state.delivered.insert(nth);
+                state.note_at = Timestamp(now.0.saturating_add(NOTE_PAUSE));
+            } else {
+                state.outbox.insert(nth, outgoing);
+            }
         }
-        sent.is_ok() && written.is_ok()
+        sent.is_ok()
     }
 }
 
@@ -118,3 +142,138 @@ const TURN_MAX: usize = 100;
 /// Half of the first pause, in nanoseconds.
 const PAUSE: u64 = 500_000_000;
 const PAUSE_SHIFT_MAX: u32 = 6;
+/// Time between two attempts to note deliveries in a store that fails, in nanoseconds.
+const NOTE_PAUSE: u64 = 5_000_000_000;
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::super::outgoing::COPIES_MAX;
+    use super::*;
+    use crate::message::body::QueryKind;
+    use crate::message::name::PROVIDER_PROTOCOL;
+    use crate::message::query::Query;
+    use crate::message::{Envelope, Header};
+    use crate::provider::resources::{Circuit, Hold, Refusal, Resources, Status};
+    use crate::provider::{Config, Provider};
+
+    /// Network that no query needs.
+    #[derive(Debug)]
+    struct Nothing;
+
+    impl Resources for Nothing {
+        fn hold(&self, _: &str, _: &str, _: &Circuit) -> Result<Hold, Refusal> {
+            unreachable!()
+        }
+
+        fn commit(&self, _: &str, _: &[u64]) -> Result<(), Refusal> {
+            unreachable!()
+        }
+
+        fn provision(&self, _: &str, _: &[u64]) -> Result<(), Refusal> {
+            unreachable!()
+        }
+
+        fn release(&self, _: &str, _: &[u64]) -> Result<(), Refusal> {
+            unreachable!()
+        }
+
+        fn end(&self, _: &str, _: &[u64]) -> Result<(), Refusal> {
+            unreachable!()
+        }
+
+        fn status(&self, _: &str, _: &[u64]) -> Result<Status, Refusal> {
+            unreachable!()
+        }
+    }
+
+    /// Returns a provider with a clock.
+    fn provider() -> (Provider, Arc<AtomicU64>) {
+        let config = "nsa = 'urn:p'\nnetwork = 'urn:n'\n[[stp]]\nport = 'a'\n\
+            [[requester]]\nnsa = 'urn:r'\nidentity = 'agg'\nreply_to = ['http://r/']\n";
+        let config = Config::parse(config).unwrap();
+        let clock = Arc::new(AtomicU64::new(1_800_000_000_000_000_000));
+        let now = Arc::clone(&clock);
+        let now = move || Timestamp(now.load(Ordering::Relaxed));
+        let provider = Provider::open(config, Path::new(":memory:"), Box::new(Nothing), now);
+        (provider.unwrap(), clock)
+    }
+
+    /// Requests an answer in a message of its own.
+    fn query(provider: &Provider, kind: QueryKind, nth: u32) {
+        let header = Header {
+            protocol: PROVIDER_PROTOCOL.to_owned(),
+            correlation_id: format!("urn:uuid:00000000-0000-4000-8000-{nth:012}"),
+            requester: "urn:r".to_owned(),
+            provider: "urn:p".to_owned(),
+            reply_to: Some("http://r/x".to_owned()),
+        };
+        let document = Envelope::new(header, Message::Query(kind, Query::default())).encode();
+        let reply = provider.answer("agg", document.as_bytes());
+        assert!(!reply.is_fault, "{reply:?}");
+    }
+
+    /// Delivers for this long, and returns the messages that were sent.
+    fn deliver(
+        (provider, clock): (&Provider, &AtomicU64),
+        seconds: u64,
+        sent: &Result<(), String>,
+    ) -> Vec<u64> {
+        let mut all = Vec::new();
+        for _ in 0..2 * seconds {
+            provider.deliver("urn:r", |outgoing| {
+                all.push(outgoing.nth);
+                sent.clone()
+            });
+            clock.fetch_add(PAUSE, Ordering::Relaxed);
+        }
+        all
+    }
+
+    #[test]
+    fn message_that_was_delivered_while_the_store_fails_is_not_sent_again() {
+        let (provider, clock) = provider();
+        let both = (&provider, &*clock);
+        query(&provider, QueryKind::Summary, 1);
+        query(&provider, QueryKind::Recursive, 2);
+        provider.lock().store.set_broken(true);
+        assert_eq!(deliver(both, 600, &Ok(())), [0, 1]);
+        provider.lock().store.set_broken(false);
+        assert_eq!(deliver(both, 6, &Ok(())), [0; 0]);
+        assert!(provider.lock().outbox.is_empty());
+        assert!(provider.lock().delivered.is_empty());
+    }
+
+    #[test]
+    fn failed_delivery_pauses_longer_and_longer_while_the_store_fails() {
+        let (provider, clock) = provider();
+        let both = (&provider, &*clock);
+        query(&provider, QueryKind::Summary, 1);
+        provider.lock().store.set_broken(true);
+        let away = Err("it does not answer".to_owned());
+        let sent = deliver(both, 600, &away).len();
+        // after 1, 2, 4, 8, 16 and 32 s, and then every 32 s
+        assert!((15..=25).contains(&sent), "{sent}");
+        provider.lock().store.set_broken(false);
+        assert_eq!(deliver(both, 33, &Ok(())), [0]);
+    }
+
+    #[test]
+    fn query_that_is_repeated_while_its_answer_waits_is_answered_once_more_at_most() {
+        for kind in [QueryKind::Summary, QueryKind::Recursive] {
+            let (provider, clock) = provider();
+            for _ in 0..9 {
+                query(&provider, kind, 1);
+            }
+            query(&provider, kind, 2);
+            let sent = deliver((&provider, &clock), 1, &Ok(()));
+            assert_eq!(sent.len(), COPIES_MAX + 1);
+            // the answer may have been lost
+            query(&provider, kind, 1);
+            assert_eq!(deliver((&provider, &clock), 1, &Ok(())).len(), 1);
+        }
+    }
+}

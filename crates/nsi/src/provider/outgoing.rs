@@ -34,3 +34,6 @@ impl Outgoing {
         format!("{:020}", self.nth)
     }
 }
+
+/// Maximum number of waiting confirmations of one request.
+pub(super) const COPIES_MAX: usize = 2;

@@ -2,6 +2,7 @@
 
 use super::config::Requester;
 use super::connection::{Connection, StoredResult};
+use super::outgoing::COPIES_MAX;
 use super::state::{Change, Provider};
 use crate::message::body::{QueryKind, ResultEntry};
 use crate::message::query::Query;
@@ -33,6 +34,12 @@ impl Provider {
         let mut state = self.lock();
         let waiting = state.outbox.values();
         let waiting = waiting.filter(|one| one.requester == requester.nsa);
+        let copies = waiting.clone();
+        let copies = copies.filter(|one| one.correlation_id == header.correlation_id);
+        // a query that is repeated while its answer waits needs no further one
+        if copies.count() >= COPIES_MAX {
+            return Ok(Message::Acknowledgment);
+        }
         if waiting.map(|one| one.document.len()).sum::<usize>() > OUTBOX_MAX {
             let text = "more than 8 MiB wait for the requester: receive them, and ask again";
             return Err(self.exception(ErrorId::ResourceUnavailable, text));

@@ -8,6 +8,7 @@ use lighthaul_io::crypto::identity::Fingerprint;
 
 use super::config::Requester;
 use super::connection::Connection;
+use super::outgoing::COPIES_MAX;
 use super::resources::{Circuit, Port};
 use super::state::{Answer, Change, Provider, Reply, State, uuid};
 use super::stp::{self, Labels, Stp};
@@ -488,8 +489,6 @@ enum Answered {
     Again(String),
 }
 
-/// Maximum number of waiting confirmations of one request.
-const COPIES_MAX: usize = 2;
 /// Maximum length of a request in bytes.
 const REQUEST_MAX: usize = 64 << 10;
 /// Maximum number of connections of a requester.

@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use data_encoding::HEXLOWER;
 use lighthaul_booking_client::json::Timestamp;
 use lighthaul_io::crypto::identity::random_octets;
+use rusqlite::ErrorCode;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tracing::warn;
@@ -37,13 +38,17 @@ pub struct Provider {
 /// Connections, answers and undelivered messages.
 #[derive(Debug)]
 pub(super) struct State {
-    store: Store,
+    pub(super) store: Store,
     pub(super) connections: BTreeMap<String, Connection>,
     /// Answers by requester and correlation.
     pub(super) answers: BTreeMap<String, Answer>,
     pub(super) outbox: BTreeMap<u64, Outgoing>,
     /// Numbers of the messages that are being sent.
     pub(super) sending: BTreeSet<u64>,
+    /// Numbers of delivered messages that the store still has, since it failed. The next change removes them.
+    pub(super) delivered: BTreeSet<u64>,
+    /// Time at which this is tried next.
+    pub(super) note_at: Timestamp,
 }
 
 /// Answer to a request, kept in case the request is repeated.
@@ -88,10 +93,20 @@ pub struct Reply {
 
 /// Store of a provider that cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[error(
-    "cannot use the store of NSI connections: {0}; check the file, or remove it to forget all connections"
-)]
-pub struct OpenError(String);
+pub enum OpenError {
+    /// File that another process uses.
+    #[error(
+        "cannot use the store of NSI connections {}: another scheduler has it open; stop that one, or give --nsi to one \
+         of them only",
+        .0.display()
+    )]
+    Locked(PathBuf),
+    /// File that cannot be read or written.
+    #[error(
+        "cannot use the store of NSI connections: {0}; check the file, or remove it to forget all connections"
+    )]
+    Failed(String),
+}
 
 impl Provider {
     /// Opens a provider with its store.
@@ -101,8 +116,12 @@ impl Provider {
         resources: Box<dyn Resources>,
         clock: impl Fn() -> Timestamp + Send + Sync + 'static,
     ) -> Result<Self, OpenError> {
-        let failed = |why: &dyn fmt::Display| OpenError(why.to_string());
-        let store = Store::open(store).map_err(|why| failed(&why))?;
+        let store = Store::open(store).map_err(|why| match why.sqlite_error_code() {
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+                OpenError::Locked(store.to_owned())
+            }
+            _ => OpenError::Failed(why.to_string()),
+        })?;
         let connections: Vec<Connection> = read(&store, DocumentKind::Connection)?;
         let answers: Vec<Answer> = read(&store, DocumentKind::Answer)?;
         let outbox: Vec<Outgoing> = read(&store, DocumentKind::Outgoing)?;
@@ -118,6 +137,8 @@ impl Provider {
                 .collect(),
             outbox: outbox.into_iter().map(|one| (one.nth, one)).collect(),
             sending: BTreeSet::new(),
+            delivered: BTreeSet::new(),
+            note_at: Timestamp(0),
         };
         Ok(Self {
             config,
@@ -167,9 +188,11 @@ impl Provider {
 
     /// Writes changes to the store, and then to memory.
     pub(super) fn apply(&self, state: &mut State, mut change: Change) -> rusqlite::Result<()> {
+        change.delivered.extend(&state.delivered);
         self.make_room(state, &mut change);
         let documents = documents(&change);
         state.store.write(&documents)?;
+        state.delivered.clear();
         for id in &change.forgotten {
             state.connections.remove(id);
         }
@@ -244,10 +267,11 @@ impl fmt::Debug for Provider {
 }
 
 fn read<T: DeserializeOwned>(store: &Store, kind: DocumentKind) -> Result<Vec<T>, OpenError> {
-    let all = store.all(kind).map_err(|why| OpenError(why.to_string()))?;
+    let all = store.all(kind);
+    let all = all.map_err(|why| OpenError::Failed(why.to_string()))?;
     let all = all.iter().map(|document| serde_json::from_str(document));
     let all: serde_json::Result<Vec<T>> = all.collect();
-    all.map_err(|why| OpenError(why.to_string()))
+    all.map_err(|why| OpenError::Failed(why.to_string()))
 }
 
 /// Returns the documents of changes.

@@ -38,8 +38,10 @@ impl Store {
     /// Opens a file, which is created if missing.
     pub(super) fn open(path: &Path) -> rusqlite::Result<Self> {
         let database = Database::open(path)?;
+        // the lock is taken at once, so that a second scheduler is refused
         database.execute_batch(
-            "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA locking_mode = EXCLUSIVE;
+            "PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE; COMMIT;
+             PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;
              CREATE TABLE IF NOT EXISTS nsi (
                  kind TEXT NOT NULL, key TEXT NOT NULL, document TEXT NOT NULL,
                  PRIMARY KEY (kind, key)) WITHOUT ROWID;",
@@ -54,6 +56,21 @@ impl Store {
             .prepare("SELECT document FROM nsi WHERE kind = ?1 ORDER BY key")?;
         let rows = rows.query_map([kind.name()], |row| row.get(0))?;
         rows.collect()
+    }
+
+    /// Makes all writes fail, or none.
+    #[cfg(test)]
+    pub(super) fn set_broken(&self, is_broken: bool) {
+        let names = if is_broken {
+            ["nsi", "away"]
+        } else {
+            ["away", "nsi"]
+        };
+        let [from, to] = names;
+        let renamed = self
+            .0
+            .execute_batch(&format!("ALTER TABLE {from} RENAME TO {to}"));
+        renamed.unwrap();
     }
 
     /// Writes changes, all or none.

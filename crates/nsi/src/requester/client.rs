@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use lighthaul_booking_client::https::{HttpsClient, ServerTrust};
 use lighthaul_booking_client::json::Timestamp;
+use lighthaul_io::host::clock::unix_nanos;
 
 use super::inbox::Inbox;
 use super::lease::{Lease, LeaseError, Step};
@@ -266,8 +267,13 @@ fn refused(step: Step, why: ServiceException) -> LeaseError {
 pub(super) fn lease(connection_id: &str, criteria: &Criteria) -> Result<Lease, LeaseError> {
     let p2p = criteria.p2p.as_ref();
     let p2p = p2p.ok_or(LeaseError::OtherCircuit("it has no point-to-point service"))?;
-    let schedule = criteria.schedule.start.zip(criteria.schedule.end);
-    let (start, end) = schedule.ok_or(LeaseError::OtherCircuit("it has no start or no end"))?;
+    // OpenNSA confirms an absent start, which means now, as it is
+    let start = criteria
+        .schedule
+        .start
+        .unwrap_or_else(|| Timestamp(unix_nanos()));
+    let end = criteria.schedule.end;
+    let end = end.ok_or(LeaseError::OtherCircuit("it has no end"))?;
     Ok(Lease {
         connection_id: connection_id.to_owned(),
         capacity_mbps: p2p.capacity_mbps,
@@ -297,7 +303,13 @@ pub(super) fn check(wanted: &Criteria, lease: &Lease) -> Result<(), LeaseError> 
     if start.is_some_and(|start| lease.start > latest(start)) {
         return Err(LeaseError::OtherCircuit("it starts later"));
     }
-    if wanted.schedule.end.is_some_and(|end| lease.end < end) {
+    // OpenNSA knows whole seconds only
+    let second = |at: Timestamp| at.0 / 1_000_000_000;
+    if wanted
+        .schedule
+        .end
+        .is_some_and(|end| second(lease.end) < second(end))
+    {
         return Err(LeaseError::OtherCircuit("it ends earlier"));
     }
     Ok(())
@@ -378,6 +390,49 @@ mod tests {
         let why = requester.give_up("c-17", LeaseError::Timeout(Step::Reserve));
         let why = why.to_string();
         assert!(why.starts_with("the provider has not confirmed reserve") && why.contains("c-17"));
+    }
+
+    #[test]
+    fn confirmation_without_a_start_begins_now_and_one_without_an_end_is_refused() {
+        let p2p = P2p {
+            capacity_mbps: 10,
+            directionality: Directionality::Bidirectional,
+            symmetric_path: None,
+            source: "urn:n:a".to_owned(),
+            dest: "urn:n:b".to_owned(),
+            ero: Vec::new(),
+            unsupported: Vec::new(),
+        };
+        let mut criteria = Criteria {
+            p2p: Some(p2p),
+            ..Criteria::default()
+        };
+        criteria.schedule.end = Some(Timestamp(u64::MAX));
+        let before = unix_nanos();
+        let begun = lease("c-1", &criteria).unwrap().start.0;
+        assert!((before..=unix_nanos()).contains(&begun));
+        criteria.schedule.end = None;
+        assert!(lease("c-1", &criteria).is_err());
+    }
+
+    #[test]
+    fn lease_that_ends_within_the_second_of_the_wanted_end_is_accepted() {
+        let mut lease = Lease {
+            connection_id: "c-1".to_owned(),
+            capacity_mbps: 10,
+            start: Timestamp(0),
+            end: Timestamp(5_000_000_000),
+            source: "urn:n:a".to_owned(),
+            dest: "urn:n:b".to_owned(),
+        };
+        let mut wanted = Criteria::default();
+        wanted.schedule.end = Some(Timestamp(5_999_999_999));
+        assert_eq!(
+            check(&wanted, &lease).map_err(|why| why.to_string()),
+            Ok(())
+        );
+        lease.end = Timestamp(4_999_999_999);
+        assert!(check(&wanted, &lease).is_err());
     }
 
     #[test]

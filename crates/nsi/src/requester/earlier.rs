@@ -70,13 +70,17 @@ impl Requester {
         self.provision(&self.query(&lease.connection_id)?)
     }
 
-    /// Returns the connections with a global reservation ID that are not terminated.
+    /// Returns the connections with a global reservation ID that are not terminated. A provider that does not find them by
+    /// this ID, such as `OpenNSA`, is asked for all connections of this requester.
     fn named(&self, global_id: &str) -> Result<Vec<Summary>, LeaseError> {
         let query = Query {
             global_ids: vec![global_id.to_owned()],
             ..Query::default()
         };
-        let mut all = self.summaries(query)?;
+        let mut all = match self.summaries(query) {
+            Ok(all) => all,
+            Err(why) => self.summaries(Query::default()).map_err(|_| why)?,
+        };
         all.retain(|one| {
             let lifecycle = one.states.lifecycle;
             one.global_id.as_deref() == Some(global_id)
@@ -111,3 +115,106 @@ impl Requester {
 
 /// Time between two queries.
 const LOOK: Duration = Duration::from_millis(500);
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader, Read, Write};
+    use std::net::{TcpListener, TcpStream};
+    use std::thread;
+
+    use lighthaul_booking_client::https::ServerTrust;
+
+    use super::*;
+    use crate::message::body::QueryKind;
+    use crate::message::name::PROVIDER_PROTOCOL;
+    use crate::message::{ConnectionStates, Envelope, ErrorId, Header, Message, ServiceException};
+    use crate::requester::RequesterConfig;
+
+    fn summary(id: &str, global_id: &str) -> Summary {
+        Summary {
+            connection_id: id.to_owned(),
+            global_id: Some(global_id.to_owned()),
+            description: None,
+            criteria: Vec::new(),
+            requester: "urn:r".to_owned(),
+            states: ConnectionStates::default(),
+            notification_id: None,
+            result_id: None,
+        }
+    }
+
+    /// Answers a request on a connection: refuses a query by a global reservation ID.
+    fn answer(mut tcp: &TcpStream) {
+        let (mut reader, mut length) = (BufReader::new(tcp), 0);
+        loop {
+            let mut line = String::new();
+            reader.read_line(&mut line).unwrap();
+            let line = line.trim().to_ascii_lowercase();
+            if let Some(value) = line.strip_prefix("content-length:") {
+                length = value.trim().parse().unwrap();
+            }
+            if line.is_empty() {
+                break;
+            }
+        }
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body).unwrap();
+        let body = String::from_utf8(body).unwrap();
+        let (status, message) = if body.contains("globalReservationId") {
+            let why = ServiceException::new("urn:p", ErrorId::Internal, "no such column");
+            ("500 Fault", Message::Fault(Box::new(why)))
+        } else {
+            let all = vec![summary("c-1", "g-1"), summary("c-2", "g-2")];
+            (
+                "200 OK",
+                Message::QueryConfirmed(QueryKind::SummarySync, all),
+            )
+        };
+        let header = Header {
+            protocol: PROVIDER_PROTOCOL.to_owned(),
+            correlation_id: "urn:uuid:00000000-0000-4000-8000-000000000001".to_owned(),
+            requester: "urn:r".to_owned(),
+            provider: "urn:p".to_owned(),
+            reply_to: None,
+        };
+        let document = Envelope::new(header, message).encode();
+        let length = document.len();
+        let head = format!(
+            "HTTP/1.1 {status}\r\nConnection: close\r\nContent-Type: text/xml\r\nContent-Length: {length}\r\n\r\n"
+        );
+        tcp.write_all((head + &document).as_bytes()).unwrap();
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "a server for a test")]
+    fn earlier_connections_are_found_although_the_provider_cannot_search_by_their_id() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/", listener.local_addr().unwrap());
+        let server = thread::spawn(move || {
+            for tcp in listener.incoming().take(2) {
+                answer(&tcp.unwrap());
+            }
+        });
+        let config = RequesterConfig {
+            nsa: "urn:r".to_owned(),
+            provider: "urn:p".to_owned(),
+            url,
+            token: None,
+            reply_to: "http://r/".to_owned(),
+            step_max: Duration::from_secs(20),
+        };
+        let requester = Requester::new(config, ServerTrust::certificate()).unwrap();
+        let reserve = Reserve {
+            global_id: Some("g-2".to_owned()),
+            ..Reserve::default()
+        };
+        let earlier = requester.earlier(&reserve).unwrap();
+        server.join().unwrap();
+        let ids: Vec<&str> = earlier
+            .useless
+            .iter()
+            .map(|one| one.connection_id.as_str())
+            .collect();
+        assert_eq!((ids, earlier.lease), (vec!["c-2"], None));
+    }
+}

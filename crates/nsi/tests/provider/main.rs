@@ -1,6 +1,7 @@
 //! Provider under random requests, times and restarts, with a network of one link in memory.
 #![expect(clippy::unwrap_used, reason = "a test")]
 
+mod answers;
 mod delivery;
 mod races;
 
@@ -20,7 +21,7 @@ use lighthaul_nsi::message::{
     Criteria, Directionality, Envelope, ErrorId, Header, Message, Operation, P2p, Reserve, Schedule,
 };
 use lighthaul_nsi::provider::{
-    Circuit, Config, Hold, Outgoing, Provider, Refusal, Resources, Status,
+    Circuit, Config, Hold, OpenError, Outgoing, Provider, Refusal, Resources, Status,
 };
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -236,15 +237,20 @@ struct Run {
     sent: u64,
 }
 
+const CONFIG: &str = "nsa = 'urn:p'\nnetwork = 'urn:n'\n[[stp]]\nport = 'a'\n[[stp]]\nport = 'c'\n\
+    [[stp]]\nport = 'v'\nvlans = '7'\n\
+    [[requester]]\nnsa = 'urn:r'\nidentity = 'agg'\nreply_to = ['http://r/']\n";
+
 fn open(path: &Path, link: &Link) -> Arc<Provider> {
-    let config = "nsa = 'urn:p'\nnetwork = 'urn:n'\n[[stp]]\nport = 'a'\n[[stp]]\nport = 'c'\n\
-        [[stp]]\nport = 'v'\nvlans = '7'\n\
-        [[requester]]\nnsa = 'urn:r'\nidentity = 'agg'\nreply_to = ['http://r/']\n";
+    try_open(path, link).unwrap()
+}
+
+fn try_open(path: &Path, link: &Link) -> Result<Arc<Provider>, OpenError> {
     let clock = link.clone();
     let resources = Box::new(link.clone());
-    let config = Config::parse(config).unwrap();
-    let provider = Provider::open(config, path, resources, move || Timestamp(clock.now()));
-    Arc::new(provider.unwrap())
+    let config = Config::parse(CONFIG).map_err(|why| OpenError::Failed(why.to_string()))?;
+    let provider = Provider::open(config, path, resources, move || Timestamp(clock.now()))?;
+    Ok(Arc::new(provider))
 }
 
 impl Run {

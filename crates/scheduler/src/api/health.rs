@@ -31,24 +31,25 @@ async fn health(State(state): State<ApiState>) -> Result<Json<Health>, ApiError>
 /// Check if the books can be read and written
 #[utoipa::path(get, path = "/readyz", responses((status = 200, description = "The service can book", body = Health), ApiError))]
 async fn ready(State(state): State<ApiState>) -> Result<Json<Health>, ApiError> {
-    let status = state.status();
-    let now = ApiState::now();
-    let age = Duration::from_nanos(now.0.saturating_sub(status.at.0));
-    match &status.why {
-        Some(why) => Err(ApiError::unavailable(why.clone())),
-        None if age > STALE => Err(ApiError::unavailable(format!(
-            "the books have not been checked for {} s: see the log of the scheduler",
-            age.as_secs()
-        ))),
-        None => Ok(Json(health_of(status))),
+    let health = health_of(state.status());
+    match health.fault {
+        Some(why) => Err(ApiError::unavailable(why)),
+        None => Ok(Json(health)),
     }
 }
 
 fn health_of(status: Status) -> Health {
+    let now = ApiState::now();
+    let age = Duration::from_nanos(now.0.saturating_sub(status.at.0));
+    let stale = (age > STALE).then(|| {
+        let secs = age.as_secs();
+        format!("the books have not been checked for {secs} s: see the log of the scheduler")
+    });
     Health {
-        now: ApiState::now(),
+        now,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         writer: status.writer,
+        fault: status.why.or(stale),
     }
 }
 

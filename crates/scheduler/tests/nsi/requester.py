@@ -28,7 +28,7 @@ PATIENCE = 20
 # order of the children of each type, as in the schemas
 STATES = ["reservationState", "provisionState", "lifecycleState", "dataPlaneStatus"]
 NOTE = ["connectionId", "notificationId", "timeStamp"]
-CRITERIA = ["schedule", "serviceType", "{%s}p2ps" % P2P]
+CRITERIA = ["schedule", "serviceType", "children", "{%s}p2ps" % P2P]
 EXCEPTION = ["nsaId", "connectionId", "serviceType", "errorId", "text", "variables"]
 CONFIRMED = ["connectionId", "globalReservationId", "description", "criteria"]
 FAILED = ["connectionId", "connectionStates", "serviceException"]

@@ -13,10 +13,10 @@ use lighthaul_io::host::clock::Clock;
 use lighthaul_stargate::offer::Demand;
 use lighthaul_stargate::{Agent, CalendarResources, PortId, Resources, Segment};
 
-use super::driven::DrivenDevices;
-use super::example::{key, segment};
-use super::link_book::LinkBook;
-use super::{SegmentCircuit, SharedLink};
+use crate::devices::driven::DrivenDevices;
+use crate::devices::example::{key, segment};
+use crate::devices::link_book::LinkBook;
+use crate::devices::{SegmentCircuit, SharedLink};
 
 #[test]
 fn granted_vectors_are_kept_by_devices_with_guard_times() {

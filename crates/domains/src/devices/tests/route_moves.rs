@@ -7,10 +7,10 @@ use lighthaul_base::{Instant, Rng};
 use lighthaul_circuit::sim_device::SimFault;
 use lighthaul_stargate::{RateChange, Segment};
 
-use super::SharedLink;
-use super::example::{Interface, change, link, segment};
-use super::link_book::LinkBook;
-use super::shared_link::RouteRates;
+use crate::devices::SharedLink;
+use crate::devices::example::{Interface, change, link, segment};
+use crate::devices::link_book::LinkBook;
+use crate::devices::shared_link::RouteRates;
 
 const MOVING: Segment = segment(1, 2);
 const OTHER: Segment = segment(3, 4);
