@@ -2,7 +2,7 @@
 //!
 //! [`Client`] has one method for each operation of the REST interface and blocks until the
 //! response. A reservation carries an idempotency key, so a request can be repeated without booking
-//! twice. The token is sent only to a server that [`ServerTrust`] accepts.
+//! twice. The token is sent only to a server that [`ServerTrust`] accepts, and never in clear text to another host.
 
 use std::fmt::Write;
 use std::io::{BufRead, BufReader};
@@ -15,6 +15,7 @@ use serde::de::DeserializeOwned;
 use ureq::Body;
 use ureq::http::{Method, Response, StatusCode};
 
+use crate::clear_text::stays_private;
 pub use crate::client_error::ClientError;
 use crate::https::{HttpsClient, ServerTrust};
 use crate::json::{
@@ -41,9 +42,13 @@ pub struct Filter {
 }
 
 impl Client {
-    /// Returns a client of the scheduler at `url`, which must be `known`.
+    /// Returns a client of the scheduler at `url`, which must be `known`. A token is refused for a URL without TLS, unless
+    /// it is of this host.
     pub fn new(url: &str, known: ServerTrust, token: Option<String>) -> Result<Self, ClientError> {
         let url = url.trim_end_matches('/').to_owned();
+        if token.is_some() && !stays_private(&url) {
+            return Err(ClientError::ClearText { url });
+        }
         match HttpsClient::new(known, TIMEOUT) {
             Ok(caller) => Ok(Self { caller, url, token }),
             Err(why) => Err(ClientError::Network {

@@ -32,7 +32,7 @@ use tokio_rustls::TlsAcceptor;
 use tracing::{debug, warn};
 
 use crate::api::router::router;
-use crate::api::{ApiState, Peer, forwarder};
+use crate::api::{ApiState, Forwarder, Peer};
 use crate::certificate::ServerCertificate;
 use crate::circuits::Circuits;
 use crate::connections::{Connection, Connections, Limits};
@@ -97,7 +97,8 @@ impl Server {
             ))
         })?;
         listener.set_nonblocking(true)?;
-        let forwarder = forwarder(settings.peers).map_err(io::Error::other)?;
+        let forwarder =
+            Forwarder::new(settings.peers, settings.insecure).map_err(io::Error::other)?;
         let state = ApiState::new(
             settings.books,
             settings.jobs,
