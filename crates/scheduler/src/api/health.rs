@@ -25,7 +25,7 @@ pub(crate) fn router() -> OpenApiRouter<ApiState> {
 /// Get the status and the time of the scheduler
 #[utoipa::path(get, path = "/healthz", responses((status = 200, description = "The service answers", body = Health), ApiError))]
 async fn health(State(state): State<ApiState>) -> Result<Json<Health>, ApiError> {
-    Ok(Json(health_of(state.status())))
+    Ok(Json(health_of(&state, state.status())))
 }
 
 /// Check if the books can be read and written
@@ -40,15 +40,16 @@ async fn ready(State(state): State<ApiState>) -> Result<Json<Health>, ApiError> 
             "the books have not been checked for {} s: see the log of the scheduler",
             age.as_secs()
         ))),
-        None => Ok(Json(health_of(status))),
+        None => Ok(Json(health_of(&state, status))),
     }
 }
 
-fn health_of(status: Status) -> Health {
+fn health_of(state: &ApiState, status: Status) -> Health {
     Health {
         now: ApiState::now(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         writer: status.writer,
+        queue_fault: state.queue_fault(),
     }
 }
 
@@ -56,7 +57,8 @@ fn health_of(status: Status) -> Health {
 #[utoipa::path(get, path = "/metrics",
     responses((status = 200, description = "Counters and gauges", body = String, content_type = "application/openmetrics-text"), ApiError))]
 async fn metrics(State(state): State<ApiState>) -> Result<impl IntoResponse, ApiError> {
-    let page = state.metrics().print(state.slots().left());
+    let queue_works = state.queue_fault().is_none();
+    let page = state.metrics().print(state.slots().left(), queue_works);
     let page = page.map_err(|_| ApiError::fault())?;
     Ok(([(CONTENT_TYPE, KIND)], page))
 }
