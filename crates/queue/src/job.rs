@@ -166,5 +166,5 @@ pub struct Attempt {
     pub number: u32,
 }
 
-/// Number of jobs for which a run waits that needs a check by a scheduler. No job waits for so many others.
+/// Number of jobs for which a run waits that needs a check by a scheduler. Jobs wait for fewer other jobs.
 pub(crate) const HELD: u64 = 1 << 20;

@@ -95,7 +95,7 @@ fn commands_run_in_their_directory_with_progress_result_and_log() {
     );
 }
 
-/// What the guide promises is deleted by a worker, without any command.
+/// A worker deletes what the guide promises, without any command.
 #[test]
 fn worker_deletes_history_beyond_its_bounds() {
     let folder = Folder::new("worker-trims");

@@ -20,7 +20,7 @@ pub struct Authenticator {
 /// Standing of a client that shows no token now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// It can show a token with this role.
+    /// Some token of it has this role.
     Has(Role),
     /// No token of it is valid any more.
     Gone,
