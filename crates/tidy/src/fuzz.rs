@@ -164,7 +164,11 @@ const REACHED: [(&str, &str); 75] = [
 ];
 
 /// Files and directories that decode only trusted data (of the operator, the user or Lighthaul), with a reason.
-const TRUSTED: [(&str, &str); 67] = [
+const TRUSTED: [(&str, &str); 68] = [
+    (
+        "crates/booking-client/src/events.rs",
+        "events of the scheduler that the user has chosen",
+    ),
     (
         "crates/objects/src/stores/bucket/profile.rs",
         "files and programs of the user",

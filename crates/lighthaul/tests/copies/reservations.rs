@@ -118,3 +118,33 @@ fn refused_requests_have_a_code_and_a_sentence() {
     let error = Client::default().reservation(1).unwrap_err();
     assert!(matches!(error.fault(), Some(Fault::NoScheduler)), "{error}");
 }
+
+#[test]
+fn events_show_each_change_once() {
+    let books = TestBooks::start("books-events");
+    let client = books.client("ada");
+    let mut events = client.reservation_events(None).unwrap();
+    assert!(events.next_within(Duration::ZERO).is_pending());
+    let mut made = client.reserve(&request(HOUR, 3600)).unwrap();
+    made.commit().unwrap();
+    made.cancel("no longer needed").unwrap();
+    let seen: Vec<_> = events.by_ref().take(3).map(Result::unwrap).collect();
+    let states: Vec<State> = seen.iter().map(|event| event.reservation.state).collect();
+    assert_eq!(states[0], State::Reserved);
+    assert_eq!(states[2], State::Terminated);
+    assert!(seen.iter().all(|event| event.reservation.id == made.id()));
+    // another program continues after the first event
+    let again = client.reservation_events(Some(seen[0].seq)).unwrap();
+    let rest: Vec<_> = again.take(2).map(Result::unwrap).collect();
+    assert_eq!(rest, seen[1..]);
+    let error = books.client("eve").reservation_events(None).unwrap_err();
+    assert_eq!(error.code(), Code::Permission, "{error}");
+    // this scheduler has no queue
+    let error = client
+        .job_events(1, 0)
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap_err();
+    assert_eq!(error.code(), Code::Usage, "{error}");
+}
