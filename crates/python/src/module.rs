@@ -15,6 +15,8 @@ mod _lighthaul {
     #[pymodule_export]
     use crate::queue::Queue;
     #[pymodule_export]
+    use crate::packing::{Schema, SchemaAnnouncer};
+    #[pymodule_export]
     use crate::scheduler::Scheduler;
     #[pymodule_export]
     use crate::simulator::{

@@ -35,6 +35,7 @@ from ._errors import (
     UsageError,
 )
 from ._queue import Job, JobEvent, Queue
+from ._packing import Schema
 from ._reservations import (
     Allocation,
     CounterOffer,
@@ -53,6 +54,7 @@ from ._stream import ReceiveStream, SendStream, StreamOptions, StreamSummary
 from ._transfer import Transfer
 from ._types import CopyOptions, Failure, FileInfo, Place, Plan, Progress, Summary, Usage
 
+from ._typed import TypedReceiveStream, TypedSendStream
 __all__ = [
     "Allocation",
     "AsyncScheduler",
@@ -98,6 +100,7 @@ __all__ = [
     "SendStream",
     "SourceChanged",
     "Step",
+    "Schema",
     "Steps",
     "Stopping",
     "StreamOptions",
@@ -109,6 +112,8 @@ __all__ = [
     "Usage",
     "UsageError",
     "open",
+    "TypedReceiveStream",
+    "TypedSendStream",
 ]
 for _name in __all__:
     # the private modules are no part of the interface

@@ -1,5 +1,8 @@
 from collections.abc import Callable, Mapping, Sequence
-from typing import final
+from typing import Any, final
+
+from _typeshed import ReadableBuffer
+from numpy.typing import NDArray
 
 from ._records import ItemRecord, PlanRecord, ProgressRecord, Reply, ReportRecord, SummaryRecord
 
@@ -11,6 +14,8 @@ __all__ = [
     "Reader",
     "Scheduler",
     "Stream",
+    "Schema",
+    "SchemaAnnouncer",
     "Transfer",
     "Writer",
     "bits_per_second",
@@ -83,6 +88,26 @@ class Stream:
     def end_socket(self) -> int: ...
 
 @final
+@final
+class Schema:
+    def __new__(cls, text: str) -> Schema: ...
+    def text(self) -> str: ...
+    def name(self) -> str: ...
+    def fields(self) -> list[tuple[str, str]]: ...
+    def number(self) -> int: ...
+    def pack(self, values: Sequence[tuple[str, object]]) -> bytes: ...
+    def unpack(self, octets: ReadableBuffer | NDArray[Any]) -> list[tuple[str, Any]]: ...
+    def take(self, octets: ReadableBuffer | NDArray[Any]) -> list[tuple[str, Any]] | None: ...
+    def announcer(self, is_lossy: bool) -> SchemaAnnouncer: ...
+
+@final
+class SchemaAnnouncer:
+    def before_message(self) -> bytes | None: ...
+
+@final
+class Events:
+    def next(self, seconds: float) -> str | None: ...
+
 class Files:
     def cat_ranges(self, ranges: Sequence[tuple[bytes, int, int]]) -> list[bytes | Exception]: ...
     def cat_each(
