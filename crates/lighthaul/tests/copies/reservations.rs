@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lighthaul::{
-    Bytes, Client, Code, Fault, IsoDuration, NewReservation, ReservationFilter,
+    Bytes, Client, Code, Fault, IsoDuration, NewReservation, ReservationEvent, ReservationFilter,
     ReservationState as State, Timestamp,
 };
 use lighthaul_io::host::clock::unix_nanos;
@@ -128,14 +128,19 @@ fn events_show_each_change_once() {
     let mut made = client.reserve(&request(HOUR, 3600)).unwrap();
     made.commit().unwrap();
     made.cancel("no longer needed").unwrap();
-    let seen: Vec<_> = events.by_ref().take(3).map(Result::unwrap).collect();
-    let states: Vec<State> = seen.iter().map(|event| event.reservation.state).collect();
-    assert_eq!(states[0], State::Reserved);
-    assert_eq!(states[2], State::Terminated);
+    let mut seen = Vec::new();
+    while seen
+        .last()
+        .is_none_or(|event: &ReservationEvent| event.reservation.state != State::Terminated)
+    {
+        seen.push(events.next().unwrap().unwrap());
+    }
+    assert_eq!(seen[0].reservation.state, State::Reserved);
     assert!(seen.iter().all(|event| event.reservation.id == made.id()));
     // another program continues after the first event
     let again = client.reservation_events(Some(seen[0].seq)).unwrap();
-    let rest: Vec<_> = again.take(2).map(Result::unwrap).collect();
+    let rest = again.take(seen.len() - 1).map(Result::unwrap);
+    let rest: Vec<_> = rest.collect();
     assert_eq!(rest, seen[1..]);
     let error = books.client("eve").reservation_events(None).unwrap_err();
     assert_eq!(error.code(), Code::Permission, "{error}");

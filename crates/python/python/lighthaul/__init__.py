@@ -7,6 +7,7 @@
 Places are written as on the command line. Notes go to the logger "lighthaul".
 """
 
+from ._async_scheduler import AsyncScheduler
 from ._client import Client
 from ._client import open_place as open
 from ._errors import (
@@ -34,8 +35,8 @@ from ._errors import (
     TimedOut,
     UsageError,
 )
-from ._queue import Job, JobEvent, Queue
 from ._packing import Schema
+from ._queue import Job, JobEvent, Queue
 from ._reservations import (
     Allocation,
     CounterOffer,
@@ -45,16 +46,17 @@ from ._reservations import (
     Outage,
     Quote,
     Reservation,
+    ReservationEvent,
     ReservationOptions,
     Topology,
 )
-from ._scheduler import AsyncScheduler, Scheduler
+from ._scheduler import Scheduler
 from ._steps import Step, Steps
 from ._stream import ReceiveStream, SendStream, StreamOptions, StreamSummary
 from ._transfer import Transfer
+from ._typed import TypedReceiveStream, TypedSendStream
 from ._types import CopyOptions, Failure, FileInfo, Place, Plan, Progress, Summary, Usage
 
-from ._typed import TypedReceiveStream, TypedSendStream
 __all__ = [
     "Allocation",
     "AsyncScheduler",
@@ -95,12 +97,13 @@ __all__ = [
     "ReceiveStream",
     "Refused",
     "Reservation",
+    "ReservationEvent",
     "ReservationOptions",
     "Scheduler",
+    "Schema",
     "SendStream",
     "SourceChanged",
     "Step",
-    "Schema",
     "Steps",
     "Stopping",
     "StreamOptions",
@@ -109,11 +112,11 @@ __all__ = [
     "TimedOut",
     "Topology",
     "Transfer",
+    "TypedReceiveStream",
+    "TypedSendStream",
     "Usage",
     "UsageError",
     "open",
-    "TypedReceiveStream",
-    "TypedSendStream",
 ]
 for _name in __all__:
     # the private modules are no part of the interface
