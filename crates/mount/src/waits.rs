@@ -118,7 +118,7 @@ fn has_to_end(thread: u32) -> bool {
     status.is_ok_and(|status| has_ending_signal(&status))
 }
 
-/// Returns true if a signal that ends programs is pending in the status of a thread (proc_pid_status(5)).
+/// Returns true if a signal that ends programs is pending in the status of a thread, a file of `/proc`.
 fn has_ending_signal(status: &str) -> bool {
     let mask = |name: &str| {
         let mut lines = status.lines();

@@ -1,5 +1,9 @@
 //! Octets of messages are those that programs in all languages share.
 #![expect(clippy::unwrap_used, reason = "a test")]
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "all other numbers are whole"
+)]
 
 use std::sync::Arc;
 
@@ -68,13 +72,14 @@ fn array(text: &str) -> Value {
     let octets = |word: &str| match number {
         Number::F32 => word.parse::<f32>().unwrap().to_le_bytes().to_vec(),
         Number::F64 => word.parse::<f64>().unwrap().to_le_bytes().to_vec(),
-        _ => word.parse::<i128>().unwrap().to_le_bytes()[..number.width()].to_vec(),
+        whole => word.parse::<i128>().unwrap().to_le_bytes()[..whole.width()].to_vec(),
     };
     Value::Array(number, words.flat_map(octets).collect())
 }
 
 fn hex(octets: &[u8]) -> String {
-    octets.iter().map(|octet| format!("{octet:02x}")).collect()
+    let pairs: Vec<String> = octets.iter().map(|octet| format!("{octet:02x}")).collect();
+    pairs.concat()
 }
 
 fn octets(hex: &str) -> Vec<u8> {

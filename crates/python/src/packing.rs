@@ -71,14 +71,20 @@ impl Schema {
     }
 
     /// Reads a packed message.
-    fn unpack<'py>(&self, py: Python<'py>, octets: PyBuffer<u8>) -> PyResult<Values<'py>> {
-        let read = Message::unpack(&self.schema, &octets.to_vec(py)?);
+    fn unpack<'py>(&self, py: Python<'py>, octets: &Bound<'py, PyAny>) -> PyResult<Values<'py>> {
+        let octets = PyBuffer::<u8>::get(octets)?.to_vec(py)?;
+        let read = Message::unpack(&self.schema, &octets);
         values(py, &read.map_err(|error| refused(py, error))?)
     }
 
     /// Reads one message of a stream. Returns none for an announcement of this schema.
-    fn take<'py>(&self, py: Python<'py>, octets: PyBuffer<u8>) -> PyResult<Option<Values<'py>>> {
-        let taken = self.checker.take(&octets.to_vec(py)?);
+    fn take<'py>(
+        &self,
+        py: Python<'py>,
+        octets: &Bound<'py, PyAny>,
+    ) -> PyResult<Option<Values<'py>>> {
+        let octets = PyBuffer::<u8>::get(octets)?.to_vec(py)?;
+        let taken = self.checker.take(&octets);
         let taken = taken.map_err(|error| refused(py, error))?;
         taken.map(|message| values(py, &message)).transpose()
     }

@@ -534,9 +534,6 @@ fn signal_ends_the_wait_of_a_program_for_a_silent_server() {
     fs::write(far.target.join("data"), noise(50_000_000, 9)).unwrap();
     let path = mounted.at("data");
     assert_eq!(fs::metadata(&path).unwrap().len(), 50_000_000);
-    const READ: &str = "import os, sys, time\nfile = os.open(sys.argv[1], os.O_RDONLY)\nos.pread(file, 9, 0)\n\
-                        print('opened', flush=True)\nwhile not os.path.exists(sys.argv[2]): time.sleep(0.01)\n\
-                        print('reads', flush=True)\nos.pread(file, 1 << 20, 40_000_000)";
     let start = |words: &[&str]| {
         let mut command = Command::new(words[0]);
         command.args(&words[1..]).arg(&path).arg(far.near.at("go"));
@@ -570,3 +567,8 @@ fn signal_ends_the_wait_of_a_program_for_a_silent_server() {
     far.daemon.signal("CONT");
     assert_eq!(fs::read(&path).unwrap(), noise(50_000_000, 9));
 }
+
+/// Program in Python that reads a file once another one exists.
+const READ: &str = "import os, sys, time\nfile = os.open(sys.argv[1], os.O_RDONLY)\nos.pread(file, 9, 0)\n\
+                    print('opened', flush=True)\nwhile not os.path.exists(sys.argv[2]): time.sleep(0.01)\n\
+                    print('reads', flush=True)\nos.pread(file, 1 << 20, 40_000_000)";

@@ -147,7 +147,8 @@ fn marks(attributes: &[Attribute]) -> String {
             .iter()
             .any(|attribute| attribute.path().is_ident(name))
     });
-    found.map(|name| format!(" #[{name}]")).collect()
+    let marks: Vec<String> = found.map(|name| format!(" #[{name}]")).collect();
+    marks.concat()
 }
 
 /// Returns one line for each derived trait.

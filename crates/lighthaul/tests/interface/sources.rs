@@ -107,7 +107,7 @@ impl Crates {
             {
                 for (segments, name) in leaves(&used.tree, &[]) {
                     if name == "*" {
-                        let (krate, path) = self.place(krate, path, &segments);
+                        let (krate, path) = Self::place(krate, path, &segments);
                         names.extend(self.names(&krate, &path));
                     } else {
                         names.push(name);
@@ -134,13 +134,13 @@ impl Crates {
         });
         for (segments, found) in uses.flat_map(|tree| leaves(tree, &[])) {
             if found == "*" {
-                let (krate, path) = self.place(krate, path, &segments);
+                let (krate, path) = Self::place(krate, path, &segments);
                 if let Some(item) = self.find(&krate, &path, name) {
                     return Some(item);
                 }
             } else if found == name {
                 let (last, before) = segments.split_last()?;
-                let (krate, path) = self.place(krate, path, before);
+                let (krate, path) = Self::place(krate, path, before);
                 return self.find(&krate, &path, last);
             }
         }
@@ -148,7 +148,7 @@ impl Crates {
     }
 
     /// Returns the module that a path names, within a module.
-    fn place(&self, krate: &str, path: &str, segments: &[String]) -> (String, String) {
+    fn place(krate: &str, path: &str, segments: &[String]) -> (String, String) {
         let (mut krate, mut place) = (krate.to_owned(), path.to_owned());
         for (nth, segment) in segments.iter().enumerate() {
             match segment.as_str() {

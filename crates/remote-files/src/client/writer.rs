@@ -180,7 +180,7 @@ impl RemoteWriter {
             Err(failure) => {
                 let failure = if failure.kind == FailureKind::Lost && !was_lost {
                     self.lost(
-                        failure,
+                        &failure,
                         "it is not known if the file is complete: look at it",
                     )
                 } else {
@@ -208,14 +208,14 @@ impl RemoteWriter {
         } else {
             "what was written since the last commit may be missing: look at the size of the file"
         };
-        self.lost(failure, rest)
+        self.lost(&failure, rest)
     }
 
-    fn lost(&self, failure: Failure, rest: &str) -> Failure {
+    fn lost(&self, failure: &Failure, rest: &str) -> Failure {
         let path = String::from_utf8_lossy(&self.path);
         Failure {
             text: format!("{CANNOT}{path}: {}; {rest}", failure.text),
-            ..failure
+            ..*failure
         }
     }
 

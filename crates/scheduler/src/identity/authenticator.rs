@@ -55,9 +55,11 @@ impl Authenticator {
     pub(crate) fn standing(&self, name: &str, now: u64) -> Standing {
         if let Some((_, issuer)) = name.rsplit_once('@') {
             let known = self.issuer.as_ref();
-            return match known.is_some_and(|(known, _)| known.short_name() == issuer) {
-                true => Standing::Has(Role::User),
-                false => Standing::Gone,
+            let is_known = known.is_some_and(|(known, _)| known.short_name() == issuer);
+            return if is_known {
+                Standing::Has(Role::User)
+            } else {
+                Standing::Gone
             };
         }
         let Some(tokens) = &self.tokens else {
