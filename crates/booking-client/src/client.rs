@@ -2,24 +2,25 @@
 //!
 //! [`Client`] has one method for each operation of the REST interface and blocks until the
 //! response. A reservation carries an idempotency key, so a request can be repeated without booking
-//! twice. The token is sent only to a server that [`ServerTrust`] accepts.
+//! twice. The token is sent only to a server that [`ServerTrust`] accepts, and never in clear text to another host.
 
 use std::fmt::Write;
-use std::io::{BufRead, BufReader};
+use std::io::BufReader;
 use std::time::Duration;
 
 use lighthaul_io::crypto::identity;
 use lighthaul_io::host::clock::{Clock, unix_nanos};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use ureq::Body;
 use ureq::http::{Method, Response, StatusCode};
+use ureq::{Body, BodyReader};
 
+use crate::clear_text::stays_private;
 pub use crate::client_error::ClientError;
 use crate::https::{HttpsClient, ServerTrust};
 use crate::json::{
-    CalendarView, Change, Event, Health, NewOutage, NewReservation, OutageView, Page, Problem,
-    Quote, Reason, Reservation, Timestamp, TopologyView,
+    CalendarView, Change, Health, NewOutage, NewReservation, OutageView, Page, Problem, Quote,
+    Reason, Reservation, Timestamp, TopologyView,
 };
 use crate::patience::{Failure, patiently};
 
@@ -41,9 +42,13 @@ pub struct Filter {
 }
 
 impl Client {
-    /// Returns a client of the scheduler at `url`, which must be `known`.
+    /// Returns a client of the scheduler at `url`, which must be `known`. A token is refused for a URL without TLS, unless
+    /// it is of this host.
     pub fn new(url: &str, known: ServerTrust, token: Option<String>) -> Result<Self, ClientError> {
         let url = url.trim_end_matches('/').to_owned();
+        if token.is_some() && !stays_private(&url) {
+            return Err(ClientError::ClearText { url });
+        }
         match HttpsClient::new(known, TIMEOUT) {
             Ok(caller) => Ok(Self { caller, url, token }),
             Err(why) => Err(ClientError::Network {
@@ -207,35 +212,25 @@ impl Client {
         Ok(best.unwrap_or_default())
     }
 
-    /// Returns the changes after `after` as they happen, until the connection ends.
-    pub fn events(
+    /// Opens the stream of changes after `after`, or from now on, for a minute at most: a path that is lost is noticed
+    /// then.
+    pub(crate) fn open_events(
         &self,
-        after: u64,
-    ) -> Result<impl Iterator<Item = Result<Event, ClientError>> + use<>, ClientError> {
-        let request = self.request(Method::GET, "/v1/events");
-        let request = request.header("Last-Event-ID", after.to_string()).body(());
-        let request = request.map_err(|e| self.protocol(&e))?;
-        // they come for as long as the connection lives
+        after: Option<u64>,
+    ) -> Result<BufReader<BodyReader<'static>>, Failure> {
+        let mut request = self.request(Method::GET, "/v1/events");
+        if let Some(after) = after {
+            request = request.header("Last-Event-ID", after.to_string());
+        }
+        let request = request.body(());
+        let request = request.map_err(|e| Failure::lasting(self.protocol(&e)))?;
         let agent = &self.caller.agent;
-        let endless = agent.configure_request(request).timeout_recv_body(None);
-        let response = agent.run(endless.build()).map_err(|e| self.network(&e));
-        let response = response.and_then(|response| self.check(response));
-        let response = response.map_err(|failure| failure.error)?;
-        let lines = BufReader::new(response.into_body().into_reader()).lines();
-        let url = self.url.clone();
-        Ok(lines.filter_map(move |line| match line {
-            Ok(line) => {
-                let event = serde_json::from_str(line.strip_prefix("data:")?.trim());
-                Some(event.map_err(|e| ClientError::Protocol {
-                    url: url.clone(),
-                    why: e.to_string(),
-                }))
-            }
-            Err(why) => Some(Err(ClientError::Network {
-                url: url.clone(),
-                why: why.to_string(),
-            })),
-        }))
+        let limited = agent
+            .configure_request(request)
+            .timeout_recv_body(Some(EVENTS_TIME));
+        let response = agent.run(limited.build()).map_err(|e| self.network(&e))?;
+        let body = self.check(response)?.into_body();
+        Ok(BufReader::new(body.into_reader()))
     }
 
     fn act(&self, id: u64, verb: &str, why: &str) -> Result<Reservation, ClientError> {
@@ -256,7 +251,7 @@ impl Client {
         patiently(|| self.try_get(path))
     }
 
-    fn try_get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
+    pub(crate) fn try_get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
         let request = self.request(Method::GET, path).body(());
         let response = self.run(request)?;
         self.read(response)
@@ -372,7 +367,15 @@ impl Client {
         }
     }
 
-    fn protocol(&self, why: &dyn std::fmt::Display) -> ClientError {
+    /// Returns the failure of a thread that cannot be started.
+    pub(crate) fn unstarted(&self, why: &std::io::Error) -> ClientError {
+        ClientError::Network {
+            url: self.url.clone(),
+            why: format!("cannot start a thread: {why}"),
+        }
+    }
+
+    pub(crate) fn protocol(&self, why: &dyn std::fmt::Display) -> ClientError {
         ClientError::Protocol {
             url: self.url.clone(),
             why: why.to_string(),
@@ -410,5 +413,7 @@ pub(crate) fn percent(text: &str) -> String {
 
 /// Timeout of a response.
 const TIMEOUT: Duration = Duration::from_secs(30);
+/// Longest life of a connection that carries events.
+const EVENTS_TIME: Duration = Duration::from_mins(1);
 /// Maximum length of a response: the calendar of a busy month.
 const BODY_MAX: u64 = 64 << 20;

@@ -8,6 +8,14 @@ pub enum ClientError {
     /// The scheduler refused the request.
     #[error("{}", .0.detail)]
     Problem(Box<Problem>),
+    /// The token would be sent without TLS.
+    #[error(
+        "the token would reach {url} in clear text, where others can read it: write https://, or an address of this host"
+    )]
+    ClearText {
+        /// URL of the scheduler.
+        url: String,
+    },
     /// The server cannot prove that it is the scheduler.
     #[error("cannot trust the scheduler at {url}: {why}")]
     Untrusted {

@@ -2,8 +2,8 @@
 //! the server.
 //!
 //! [`HttpsClient`] keeps the reason for which it refused a server, since the error of the
-//! connection does not have it. Only TLS 1.3 is accepted. Redirects are not followed, so that a
-//! token reaches no other server.
+//! connection does not have it. Only TLS 1.3 is accepted. Redirects are not followed and proxies of
+//! the environment are not used, so that a token reaches no other server.
 
 use std::fmt;
 use std::io::{Read, Write};
@@ -87,6 +87,7 @@ impl HttpsClient {
             // problems come with an error status, and a token must not follow redirects
             .http_status_as_error(false)
             .max_redirects(0)
+            .proxy(None)
             .build();
         let agent = Agent::with_parts(settings, connector, DefaultResolver::default());
         Ok(Self { agent, refused })

@@ -7,7 +7,7 @@ use ureq::http::Method;
 
 use crate::client::{Client, ClientError, percent};
 use crate::json::{JobEventView, JobLogPiece, JobPage, JobStatus, JobView, NewJob};
-use crate::patience::patiently;
+use crate::patience::{Failure, patiently};
 
 /// Selection of jobs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -57,6 +57,11 @@ impl Client {
     /// Returns the history of a job, the oldest event first.
     pub fn job_events(&self, id: u64) -> Result<Vec<JobEventView>, ClientError> {
         self.read_patiently(&format!("/v1/jobs/{id}/events"))
+    }
+
+    /// Returns the history of a job, without repetition.
+    pub(crate) fn try_job_events(&self, id: u64) -> Result<Vec<JobEventView>, Failure> {
+        self.try_get(&format!("/v1/jobs/{id}/events"))
     }
 
     /// Returns the next pieces of a job's log after `after`, an attempt and a number within it.

@@ -3,11 +3,14 @@
 //! - [`reservation`]: states of a reservation, as in NSI, and its journal
 //! - [`client`]: client of the REST interface; [`jobs`]: its queue of copies; `patience`:
 //!   repetition of requests; `client_error`: their faults; [`json`]: its JSON types
+//! - [`events`]: events as they happen, over connections that may be lost
 //! - [`leased_link`]: capacity that a scheduler has for a time, as a link
-//! - [`https`]: HTTP client with its own check of certificates
+//! - [`https`]: HTTP client with its own check of certificates; [`clear_text`]: rule for secrets
 //! - [`zone`]: times as people read them, in their time zone
 
+pub mod clear_text;
 pub mod client;
+pub mod events;
 pub mod https;
 pub mod jobs;
 pub mod json;

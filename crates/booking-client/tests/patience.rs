@@ -4,6 +4,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::process::Command;
 use std::thread;
 
 use lighthaul_booking_client::client::{Client, ClientError};
@@ -67,6 +68,47 @@ fn job(state: &str) -> String {
 fn problem(status: u16) -> Answer {
     let body = format!(r#"{{"type": "urn:x", "title": "t", "status": {status}, "detail": "d"}}"#);
     Answer::Status(status, body)
+}
+
+/// A proxy could read the token, and a scheduler on this host is not behind one.
+#[test]
+fn proxies_of_the_environment_are_not_used() {
+    const CHILD: &str = "LIGHTHAUL_TEST_SCHEDULER";
+    if let Ok(url) = std::env::var(CHILD) {
+        assert_eq!(client(&url).job(7).unwrap().state, JobStatus::Done);
+        return;
+    }
+    let (url, served) = serve(vec![Answer::Status(200, job("done"))]);
+    // nothing listens on port 1
+    let status = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "proxies_of_the_environment_are_not_used"])
+        .env(CHILD, &url)
+        .envs(["http_proxy", "HTTPS_PROXY", "ALL_PROXY"].map(|name| (name, "http://127.0.0.1:1")))
+        .status();
+    if !status.unwrap().success() {
+        // lets the server end
+        drop(TcpStream::connect(url.trim_start_matches("http://")));
+        panic!("the client has not reached the scheduler");
+    }
+    served.join().unwrap();
+}
+
+#[test]
+fn token_for_another_host_needs_tls() {
+    let open = |url: &str, token: Option<&str>| {
+        let token = token.map(str::to_owned);
+        Client::new(url, ServerTrust::certificate(), token).map(drop)
+    };
+    let url = "http://scheduler.example.org:4811";
+    let refused = open(url, Some("secret")).unwrap_err();
+    assert!(
+        matches!(refused, ClientError::ClearText { .. }),
+        "{refused}"
+    );
+    assert!(!refused.to_string().contains("secret"), "{refused}");
+    assert!(open(url, None).is_ok());
+    assert!(open("https://scheduler.example.org:4811", Some("secret")).is_ok());
+    assert!(open("http://127.0.0.1:4811/", Some("secret")).is_ok());
 }
 
 fn client(url: &str) -> Client {

@@ -267,6 +267,26 @@ static void use_streams(lh_client client, const char *host) {
     EXPECT(LH_OK, lh_stream_close(stream));
 }
 
+static void use_clear_text(const char *folder) {
+    char token[4096];
+    snprintf(token, sizeof token, "%s/token", folder);
+    FILE *file = fopen(token, "w");
+    if (!file || fputs("secret", file) < 0 || fclose(file) != 0) {
+        exit(1);
+    }
+    lh_client_request request;
+    memset(&request, 0, sizeof request);
+    request.size = sizeof request;
+    request.scheduler = "http://scheduler.example.org:4811";
+    request.scheduler_token_file = token;
+    lh_client client;
+    EXPECT(LH_OK, lh_client_open(&request, &client));
+    lh_reservation reservation;
+    EXPECT(LH_USAGE, lh_reservation_open(client, 1, &reservation, NULL));
+    expect_text(__LINE__, "clear text");
+    EXPECT(LH_OK, lh_client_close(client));
+}
+
 static void use_in_child(lh_client client) {
     const pid_t child = fork();
     if (child == 0) {
@@ -300,6 +320,7 @@ int main(int count, char **words) {
     use_wrong_handles(client, words[1]);
     use_callbacks(client, words[1], words[4]);
     use_streams(client, words[1]);
+    use_clear_text(words[4]);
     use_in_child(client);
     EXPECT(LH_OK, lh_client_close(client));
     EXPECT(LH_USAGE, lh_client_close(client));

@@ -1,37 +1,23 @@
 //! Two programs, here two threads, with a stream of messages between them: through a pipe of a daemon on loopback.
 #![expect(clippy::print_stdout, reason = "an example prints its results")]
 
+#[path = "daemon/host.rs"]
+mod host;
 #[path = "daemon/serve.rs"]
 mod serve;
 
 use std::error::Error;
-use std::path::Path;
-use std::{env, fs, process, thread};
+use std::thread;
 
-use lighthaul::{Client, Place, Settings, StreamRequest};
-use lighthaul_io::crypto::identity::Identity;
-use rustix::fs::{CWD, Mode, mkfifoat};
+use lighthaul::{Client, Place, StreamRequest};
 
-use crate::serve::serve;
+use crate::host::Host;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let folder = env::temp_dir().join(format!("lighthaul-stream-{}", process::id()));
-    fs::create_dir_all(folder.join("there"))?;
-    let done = carry(&folder);
-    fs::remove_dir_all(&folder)?;
-    done
+    Host::with("stream", |host| carry(&host.client, host.pipe("poses")?))
 }
 
-fn carry(folder: &Path) -> Result<(), Box<dyn Error>> {
-    let ours = Identity::load_or_generate(&folder.join("key"))?;
-    let (port, key) = serve(&folder.join("there"), &ours)?;
-    mkfifoat(CWD, folder.join("there/poses"), Mode::RUSR | Mode::WUSR)?;
-    let mut settings = Settings::default();
-    settings.route.daemon.key = Some(folder.join("key"));
-    settings.route.daemon.pin = Some(key);
-    let client = Client::new(settings);
-    let pipe = Place::parse(&format!("lh://127.0.0.1:{port}/poses"))?;
-
+fn carry(client: &Client, pipe: Place) -> Result<(), Box<dyn Error>> {
     let mut request = StreamRequest::from(pipe.clone());
     // over TCP, no message is lost
     request.udp = false;

@@ -1,42 +1,29 @@
 //! Typed messages between two programs, here two threads: through a pipe of a daemon on loopback.
 #![expect(clippy::print_stdout, reason = "an example prints its results")]
 
+#[path = "daemon/host.rs"]
+mod host;
 #[path = "daemon/serve.rs"]
 mod serve;
 
 use std::error::Error;
-use std::path::Path;
 use std::sync::Arc;
-use std::{env, fs, process, thread};
+use std::thread;
 
-use lighthaul::{Client, Place, Schema, Settings, StreamRequest};
-use lighthaul_io::crypto::identity::Identity;
-use rustix::fs::{CWD, Mode, mkfifoat};
+use lighthaul::{Client, Place, Schema, StreamRequest};
 
-use crate::serve::serve;
+use crate::host::Host;
 
 /// Schema that both programs share.
 const POSE: &str = "Pose { time: f64, joints: [f32], arm: text }";
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let folder = env::temp_dir().join(format!("lighthaul-typed-{}", process::id()));
-    fs::create_dir_all(folder.join("there"))?;
-    let done = carry(&folder);
-    fs::remove_dir_all(&folder)?;
-    done
+    Host::with("typed", |host| carry(&host.client, host.pipe("poses")?))
 }
 
-fn carry(folder: &Path) -> Result<(), Box<dyn Error>> {
-    let ours = Identity::load_or_generate(&folder.join("key"))?;
-    let (port, key) = serve(&folder.join("there"), &ours)?;
-    mkfifoat(CWD, folder.join("there/poses"), Mode::RUSR | Mode::WUSR)?;
-    let mut settings = Settings::default();
-    settings.route.daemon.key = Some(folder.join("key"));
-    settings.route.daemon.pin = Some(key);
-    let client = Client::new(settings);
-    let pipe = Place::parse(&format!("lh://127.0.0.1:{port}/poses"))?;
+fn carry(client: &Client, pipe: Place) -> Result<(), Box<dyn Error>> {
     let pose: Arc<Schema> = Arc::new(POSE.parse()?);
-    exchange(&client, &pipe, &pose)?;
+    exchange(client, &pipe, &pose)?;
 
     // a program with another schema learns what differs
     let other: Arc<Schema> = Arc::new("Pose { time: f64, joints: [f64], arm: text }".parse()?);

@@ -6,6 +6,7 @@ use fuser::{Errno, FileAttr, FileType, INodeNo, TimeOrNow};
 use lighthaul_files::request::{FileInfo, FileKind};
 use lighthaul_io::host::clock::unix_nanos;
 use lighthaul_remote_files::failure::{Failure, FailureKind};
+use lighthaul_session::error::Code;
 
 /// Size of the blocks in which programs count disk usage.
 const BLOCK_LEN: u32 = 4096;
@@ -73,6 +74,9 @@ fn time_of(seconds: i64, nanos: u32) -> SystemTime {
 
 /// Returns the error number of a failure.
 pub(crate) const fn errno(failure: &Failure) -> Errno {
+    if matches!(failure.code, Code::Interrupted) {
+        return Errno::EINTR;
+    }
     match failure.kind {
         FailureKind::NotFound => Errno::ENOENT,
         FailureKind::Exists => Errno::EEXIST,

@@ -4,6 +4,7 @@
 //! file gets another number, and files that are written bypass the pages.
 
 use std::ffi::OsStr;
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -20,6 +21,7 @@ use crate::inodes::Inodes;
 use crate::open_files::{OpenFile, OpenFiles, WrittenFile, rewrites};
 use crate::opener::{caller, opener};
 use crate::replies::{Answer, join, write_errno};
+use crate::waits::Waits;
 
 /// File system whose files are on the server.
 #[derive(Debug)]
@@ -29,17 +31,20 @@ pub(crate) struct FileSystem {
     root: Vec<u8>,
     inodes: Mutex<Inodes>,
     open: Mutex<OpenFiles>,
+    /// Requests that wait for the server.
+    pub(crate) waits: Arc<Waits>,
 }
 
 impl FileSystem {
     /// Returns the file system of the directory at `path`.
-    pub(crate) fn new(files: RemoteFiles, path: Vec<u8>) -> Self {
-        Self {
+    pub(crate) fn new(files: RemoteFiles, path: Vec<u8>) -> io::Result<Self> {
+        Ok(Self {
             files,
             root: path.clone(),
             inodes: Mutex::new(Inodes::new(path)),
             open: Mutex::default(),
-        }
+            waits: Waits::start()?,
+        })
     }
 
     pub(crate) fn inodes(&self) -> MutexGuard<'_, Inodes> {

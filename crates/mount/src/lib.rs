@@ -6,7 +6,7 @@
 //! - [`run`]: mounting; `served`: the mount, until a signal or umount(8)
 //! - `requests`: requests of the kernel; `file_system`: their work
 //! - `inodes`: numbers of paths; `open_files`: files that programs have open; `opener`: who opened them
-//! - `attributes`, `replies`: answers
+//! - `waits`: signals that end the wait of a program; `attributes`, `replies`: answers
 
 pub mod run;
 
@@ -26,3 +26,5 @@ mod replies;
 mod requests;
 #[cfg(feature = "fuse")]
 mod served;
+#[cfg(feature = "fuse")]
+mod waits;

@@ -10,9 +10,9 @@ use std::time::SystemTime;
 
 use fuser::{
     BsdFileFlags, Errno, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo,
-    InitFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
-    ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite,
-    Request, TimeOrNow, WriteFlags,
+    InitFlags, KernelConfig, LockOwner, OpenAccMode, OpenFlags, RenameFlags, ReplyAttr,
+    ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyOpen,
+    ReplyStatfs, ReplyWrite, Request, TimeOrNow, WriteFlags,
 };
 use lighthaul_files::request::{FileInfo, FileKind};
 use rustix::fs::OFlags;
@@ -49,17 +49,17 @@ impl Filesystem for FileSystem {
         Ok(())
     }
 
-    fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let found = self.child(parent, name).and_then(|path| self.entry(&path));
-        reply_entry(reply, found);
+    fn lookup(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let find = || self.child(parent, name).and_then(|path| self.entry(&path));
+        reply_entry(reply, self.waits.during(request, find));
     }
 
     fn forget(&self, _: &Request, inode: INodeNo, lookups: u64) {
         self.inodes().forget(inode, lookups);
     }
 
-    fn getattr(&self, _: &Request, inode: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
-        match self.attributes_of(inode) {
+    fn getattr(&self, request: &Request, inode: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        match self.waits.during(request, || self.attributes_of(inode)) {
             Ok(attributes) => reply.attr(&TTL, &attributes),
             Err(error) => reply.error(error),
         }
@@ -100,9 +100,9 @@ impl Filesystem for FileSystem {
         }
     }
 
-    fn readlink(&self, _: &Request, inode: INodeNo, reply: ReplyData) {
-        let found = self.path(inode).and_then(|path| self.info(&path));
-        match found {
+    fn readlink(&self, request: &Request, inode: INodeNo, reply: ReplyData) {
+        let find = || self.path(inode).and_then(|path| self.info(&path));
+        match self.waits.during(request, find) {
             Ok((
                 FileInfo {
                     kind: FileKind::Link(target),
@@ -187,7 +187,12 @@ impl Filesystem for FileSystem {
     }
 
     fn open(&self, request: &Request, inode: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        match self.open_file(request, inode, flags) {
+        let open = || self.open_file(request, inode, flags);
+        let opened = match flags.acc_mode() {
+            OpenAccMode::O_RDONLY => self.waits.during(request, open),
+            OpenAccMode::O_WRONLY | OpenAccMode::O_RDWR => open(),
+        };
+        match opened {
             Ok((handle, flags)) => reply.opened(FileHandle(handle), flags),
             Err(error) => reply.error(error),
         }
@@ -222,7 +227,7 @@ impl Filesystem for FileSystem {
 
     fn read(
         &self,
-        _: &Request,
+        request: &Request,
         _: INodeNo,
         handle: FileHandle,
         offset: u64,
@@ -233,7 +238,8 @@ impl Filesystem for FileSystem {
     ) {
         let read = match self.file(handle) {
             Ok(OpenFile::Reader(_, reader)) => {
-                let read = reader.read_at(offset, size as usize);
+                let read = || reader.read_at(offset, size as usize);
+                let read = self.waits.during(request, read);
                 read.map_err(|error| errno(&error))
             }
             Ok(OpenFile::Writer(_)) => Err(Errno::EOPNOTSUPP),
@@ -300,13 +306,14 @@ impl Filesystem for FileSystem {
         reply_empty(reply, committed);
     }
 
-    fn opendir(&self, _: &Request, inode: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        let listed = self.path(inode).and_then(|path| {
+    fn opendir(&self, request: &Request, inode: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        let list = || {
+            let path = self.path(inode)?;
             let items = self.files.list(&path).map_err(|error| errno(&error))?;
             let file = OpenFile::Folder(items.into());
             Ok(self.open_files().add(file))
-        });
-        match listed {
+        };
+        match self.waits.during(request, list) {
             Ok(handle) => reply.opened(FileHandle(handle), FopenFlags::empty()),
             Err(error) => reply.error(error),
         }

@@ -80,7 +80,9 @@ pub(crate) fn serve(
     }
     config.n_threads = Some(THREADS);
     let file_system = FileSystem::new(files, at.path().to_vec());
-    let mounted = Session::new(file_system, folder, &config).and_then(Session::spawn);
+    let mounted = file_system
+        .and_then(|file_system| Session::new(file_system, folder, &config))
+        .and_then(Session::spawn);
     let mounted = mounted.map_err(|error| Fault::Mount(folder.to_owned(), error))?;
     say(&format!("mounted {place} on {}", folder.display()));
     while !mounted.guard.is_finished() && !interrupt::is_ending() {

@@ -76,6 +76,9 @@ impl Checker {
     }
 }
 
+/// Messages after which a sender announces its schema again, on a stream that may lose messages.
+pub const ANNOUNCED_AFTER: u32 = 1000;
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -20,7 +20,7 @@ pub mod value;
 
 mod wire;
 
-pub use channel::{Announcer, Checker};
+pub use channel::{ANNOUNCED_AFTER, Announcer, Checker};
 pub use error::{Error, Result};
 pub use message::Message;
 pub use number::{Element, Number};

@@ -5,8 +5,9 @@
 //! ```
 //!
 //! - [`client`]: copies and operations on files, with [`options`]; [`transfer`]: a running copy; [`files`]: remote
-//!   files; [`stream`]: messages for other programs; [`end_sockets`]: ends of both, for event loops
-//! - [`scheduler`]: reservations of a scheduler; [`queue`]: copies that it queues; [`rest`]: their requests
+//!   files; [`stream`]: messages for other programs; [`packing`]: typed ones; [`end_sockets`]: ends, for event loops
+//! - [`scheduler`]: reservations of a scheduler; [`queue`]: copies that it queues; [`events`]: of both, as they happen;
+//!   [`rest`]: their requests
 //! - [`calendar`]: capacity over time; [`simulator`]: simulations, and equations of papers
 //! - [`errors`]: exceptions; [`notes`]: sentences for `logging`; [`work`]: waiting for work, and signals meanwhile
 //! - [`module`]: the module itself
@@ -18,10 +19,12 @@ mod calendar;
 mod client;
 mod end_sockets;
 mod errors;
+mod events;
 mod files;
 mod module;
 mod notes;
 mod options;
+mod packing;
 mod queue;
 mod records;
 mod rest;

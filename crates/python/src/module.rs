@@ -9,9 +9,13 @@ mod _lighthaul {
     #[pymodule_export]
     use crate::errors::reason_in;
     #[pymodule_export]
+    use crate::events::Events;
+    #[pymodule_export]
     use crate::files::{Files, Reader, Writer};
     #[pymodule_export]
     use crate::options::{bits_per_second, byte_count};
+    #[pymodule_export]
+    use crate::packing::{Schema, SchemaAnnouncer};
     #[pymodule_export]
     use crate::queue::Queue;
     #[pymodule_export]

@@ -7,7 +7,8 @@ use lighthaul_io::crypto::identity;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::rest::{Access, ask, client, message};
+use crate::events::Events;
+use crate::rest::{Access, ask, client, follow, message};
 
 /// Queue of copies at a scheduler.
 #[derive(Debug)]
@@ -70,6 +71,11 @@ impl Queue {
         ask(py, &self.client, move |client| {
             client.job_log(id, (attempt, after))
         })
+    }
+
+    /// Returns the events of a job after `after` as they happen.
+    fn follow(&self, py: Python<'_>, id: u64, after: u64) -> PyResult<Events> {
+        follow(py, &self.client, move |client| client.follow_job(id, after))
     }
 
     /// Cancels a job, and returns it.

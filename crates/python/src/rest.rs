@@ -4,12 +4,14 @@ use std::path::PathBuf;
 
 use lighthaul::Error;
 use lighthaul_booking_client::client::{Client, ClientError};
+use lighthaul_booking_client::events::Events as Incoming;
 use lighthaul_remote::scheduler::{Scheduler, failed, reach};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::events::Events;
 use crate::work::interruptible;
 
 /// URL of a scheduler, and the credentials for it.
@@ -39,6 +41,16 @@ pub(crate) fn ask<T: Serialize + Send + 'static>(
         let answer = request(&client).map_err(failed)?;
         Ok::<_, Error>(serde_json::to_string(&answer).unwrap_or_default())
     })
+}
+
+/// Starts to follow events.
+pub(crate) fn follow<T: Serialize + Send + 'static>(
+    py: Python<'_>,
+    client: &Client,
+    start: impl FnOnce(&Client) -> Result<Incoming<T>, ClientError> + Send + 'static,
+) -> PyResult<Events> {
+    let client = client.clone();
+    interruptible(py, move || start(&client).map_err(failed)).map(Events::new)
 }
 
 /// Reads a message that the program has put together.

@@ -6,7 +6,8 @@ use lighthaul_io::crypto::identity;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::rest::{Access, ask, client, message};
+use crate::events::Events;
+use crate::rest::{Access, ask, client, follow, message};
 
 /// Client of a scheduler.
 #[derive(Debug)]
@@ -53,6 +54,13 @@ impl Scheduler {
         let filter = Filter { owner, state };
         ask(py, &self.client, move |client| {
             client.reservations(&filter, after)
+        })
+    }
+
+    /// Returns the changes of reservations after `after`, or from now on, as they happen.
+    fn events(&self, py: Python<'_>, after: Option<u64>) -> PyResult<Events> {
+        follow(py, &self.client, move |client| {
+            client.follow_reservations(after)
         })
     }
 

@@ -43,10 +43,10 @@ class Far:
 
 
 @contextmanager
-def running(folder: Path) -> Iterator[Far]:
-    """Run a daemon with its files in a directory."""
+def running(folder: Path, port: int = 0) -> Iterator[Far]:
+    """Run a daemon with its files in a directory, at a free port, or again at the port that it had before."""
     root = folder / "root"
-    root.mkdir()
+    root.mkdir(exist_ok=port != 0)
     # nothing of the user is used
     environment = os.environ | {"XDG_CONFIG_HOME": str(folder / "config"), "XDG_CACHE_HOME": str(folder / "cache")}
 
@@ -55,10 +55,11 @@ def running(folder: Path) -> Iterator[Far]:
         return subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout.strip()
 
     key = run("key", "--key", folder / "key")
-    run("allow", key, "tester", "--allowed", folder / "allowed")
+    if port == 0:
+        run("allow", key, "tester", "--allowed", folder / "allowed")
     words = ["--key", folder / "host-key", "--allowed", folder / "allowed", "--root", root]
     daemon = subprocess.Popen(
-        [PROGRAM, "serve", "--listen", "127.0.0.1:0", *map(str, words)],
+        [PROGRAM, "serve", "--listen", f"127.0.0.1:{port}", *map(str, words)],
         env=environment,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
@@ -66,15 +67,15 @@ def running(folder: Path) -> Iterator[Far]:
     )
     try:
         assert daemon.stderr is not None
-        port = pin = None
-        while port is None or pin is None:
+        found_port = pin = None
+        while found_port is None or pin is None:
             line = daemon.stderr.readline()
             assert line, "the daemon has ended"
             if found := re.search(r"listening on \S*:(\d+)", line):
-                port = int(found[1])
+                found_port = int(found[1])
             if found := re.search(r"this host's key is (sha256:\w+)", line):
                 pin = found[1]
-        yield Far(folder, root, port, pin, daemon)
+        yield Far(folder, root, found_port, pin, daemon)
     finally:
         daemon.kill()
         daemon.wait()

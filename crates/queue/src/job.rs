@@ -165,3 +165,6 @@ pub struct Attempt {
     /// Number of the attempt.
     pub number: u32,
 }
+
+/// Number of jobs for which a run waits that needs a check by a scheduler. Jobs wait for fewer other jobs.
+pub(crate) const HELD: u64 = 1 << 20;

@@ -9,7 +9,7 @@
 //! - [`job`]: a job, its states and its end; [`spec`]: what a client submits
 //! - [`queue`]: the jobs, and the work of clients; [`claims`]: the work of workers; [`list`]: reading of jobs and events;
 //!   `submission`, `life`: rules within a transaction
-//! - [`owner`]: names of owners; [`turns`], `fairness`: their turns; [`retention`]: what is kept; [`secrets`]: what is not shown
+//! - `series`: checks of recurring jobs; [`owner`]: names of owners; [`turns`], `fairness`: their turns; [`retention`]: what is kept; [`secrets`]: what is not shown
 //! - `database`: a file of one host, or a server for workers on many hosts, with the same statements
 //! - [`worker`]: a process that runs jobs; `child`: the command of a job; [`error`]: faults
 //!
@@ -33,6 +33,7 @@ mod child;
 mod database;
 mod fairness;
 mod life;
+mod series;
 mod submission;
 
 pub use error::{Error, Result};

@@ -2,7 +2,8 @@
 
 use crate::database::{Database, Value, one, optional};
 use crate::error::{Error, Result};
-use crate::job::{JobId, JobState};
+use crate::job::{HELD, JobId, JobState};
+use crate::owner;
 use crate::secrets;
 
 /// End of a job.
@@ -137,20 +138,22 @@ pub(crate) fn end_one(database: &mut dyn Database, now: u64, id: JobId, how: &En
 /// Submits the next run of a recurring job, at the next time of its period that is not over.
 fn repeat(database: &mut dyn Database, now: u64, id: JobId) -> Result<()> {
     // a retry starts later than the planned time of its run
-    let sql =
-        "SELECT every, COALESCE(series, not_before) FROM job WHERE id = $1 AND every IS NOT NULL";
+    let sql = "SELECT every, COALESCE(series, not_before), owner FROM job WHERE id = $1 AND every IS NOT NULL";
     let Some(row) = optional(database, sql, &[id.into()])? else {
         return Ok(());
     };
-    let (every, due): (u64, u64) = (row.get(0)?, row.get(1)?);
+    let (every, due, owner): (u64, u64, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
     let every = every.max(1);
     let periods = now.saturating_sub(due) / every + 1;
     let next = due.saturating_add(periods.saturating_mul(every));
-    let sql = "INSERT INTO job (owner, name, command, directory, priority, state, retries, not_before, series, every, \
-               submitted) \
-               SELECT owner, name, command, directory, priority, 0, retries, $2, $2, every, $3 FROM job WHERE id = $1 \
-               RETURNING id";
-    let next = one(database, sql, &[id.into(), next.into(), now.into()])?.get(0)?;
+    let sql = "INSERT INTO job (owner, name, command, directory, priority, state, retries, waits, not_before, series, \
+               every, submitted) \
+               SELECT owner, name, command, directory, priority, 0, retries, $4, $2, $2, every, $3 FROM job \
+               WHERE id = $1 RETURNING id";
+    // the scheduler checks the rights of its clients at each run
+    let waits = owner::client_of(&owner).map_or(0, |_| HELD);
+    let values = [id.into(), next.into(), now.into(), waits.into()];
+    let next = one(database, sql, &values)?.get(0)?;
     record(database, now, next, &format!("next run of job {id}"))?;
     // a retry of this run must not start a second series
     let sql = "UPDATE job SET every = NULL WHERE id = $1";

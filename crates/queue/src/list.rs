@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStringExt;
 
 use crate::database::{Database, Row, optional};
 use crate::error::{Error, Result};
-use crate::job::{Job, JobId, JobState};
+use crate::job::{HELD, Job, JobId, JobState};
 use crate::queue::Queue;
 
 /// Selection of jobs.
@@ -158,9 +158,12 @@ impl Queue {
 
     /// Returns true if no job is queued, runs, waits for a time, or must learn of the end of another one.
     pub fn is_idle(&mut self) -> Result<bool> {
-        let sql = "SELECT 1 FROM job WHERE state = 1 UNION ALL SELECT 1 FROM job WHERE state = 2 \
-                   UNION ALL SELECT 1 FROM job WHERE state = 0 AND waits = 0 UNION ALL SELECT 1 FROM ending LIMIT 1";
-        optional(&mut *self.database, sql, &[]).map(|found| found.is_none())
+        let sql = format!(
+            "SELECT 1 FROM job WHERE state = 1 UNION ALL SELECT 1 FROM job WHERE state = 2 \
+             UNION ALL SELECT 1 FROM job WHERE state = 0 AND waits = 0 \
+             UNION ALL SELECT 1 FROM job WHERE state = 0 AND waits = {HELD} UNION ALL SELECT 1 FROM ending LIMIT 1"
+        );
+        optional(&mut *self.database, &sql, &[]).map(|found| found.is_none())
     }
 }
 

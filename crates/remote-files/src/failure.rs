@@ -85,6 +85,15 @@ impl Failure {
         Self::new(FailureKind::Changed, text)
     }
 
+    /// Returns the failure of a request whose caller no longer waits.
+    pub(crate) fn interrupted() -> Self {
+        Self {
+            kind: FailureKind::Other,
+            code: Code::Interrupted,
+            text: "the request was interrupted before its answer came".to_owned(),
+        }
+    }
+
     /// Returns the failure that the peer reported.
     pub(crate) fn reported(kind: FailureKind, code: u8, text: String) -> Self {
         Self {

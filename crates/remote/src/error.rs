@@ -173,6 +173,7 @@ impl Coded for Fault {
             | Self::PastEnd { .. }
             | Self::NoHost => Code::Usage,
             Self::Scheduler(failure) => match failure {
+                ClientError::ClearText { .. } => Code::Usage,
                 ClientError::Untrusted { .. } => Code::Permission,
                 ClientError::Network { .. } => Code::Network,
                 ClientError::Protocol { .. } => Code::Protocol,

@@ -32,7 +32,7 @@ use tokio_rustls::TlsAcceptor;
 use tracing::{debug, warn};
 
 use crate::api::router::router;
-use crate::api::{ApiState, Peer, forwarder};
+use crate::api::{ApiState, Forwarder, Peer};
 use crate::certificate::ServerCertificate;
 use crate::circuits::Circuits;
 use crate::connections::{Connection, Connections, Limits};
@@ -97,7 +97,8 @@ impl Server {
             ))
         })?;
         listener.set_nonblocking(true)?;
-        let forwarder = forwarder(settings.peers).map_err(io::Error::other)?;
+        let forwarder =
+            Forwarder::new(settings.peers, settings.insecure).map_err(io::Error::other)?;
         let state = ApiState::new(
             settings.books,
             settings.jobs,
@@ -162,6 +163,9 @@ impl Server {
         let last = state.clone();
         let stopped = runtime.block_on(async {
             let listener = tokio::net::TcpListener::from_std(listener)?;
+            if state.has_jobs() {
+                tokio::spawn(look_after_jobs(state.clone()));
+            }
             tokio::spawn(tick(state));
             tokio::spawn(accept(
                 listener,
@@ -246,6 +250,14 @@ async fn tick(state: ApiState) {
                 sleep(RETRY_DELAY).await;
             }
         }
+    }
+}
+
+/// Looks after the queue at intervals.
+async fn look_after_jobs(state: ApiState) {
+    loop {
+        state.look_after_jobs().await;
+        sleep(LOOK_INTERVAL).await;
     }
 }
 
@@ -336,6 +348,8 @@ const ACCEPT_DELAY: Duration = Duration::from_millis(10);
 /// Minimum delay between due changes, so that a failing change does not occupy a processor.
 const TICK_DELAY_MIN: Duration = Duration::from_millis(5);
 const RETRY_DELAY: Duration = Duration::from_secs(1);
+/// Interval between looks at the queue of jobs.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// Maximum delay before a reservation is provisioned.
 const UPDATE_INTERVAL: Duration = Duration::from_millis(50);
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);

@@ -20,6 +20,7 @@ use lighthaul_booking::store::Store;
 use lighthaul_booking::store::postgres::Postgres;
 use lighthaul_booking::store::sqlite::Sqlite;
 use lighthaul_booking::topology::file;
+use lighthaul_booking_client::clear_text::stays_private;
 use lighthaul_booking_client::https::{ServerTrust, fetcher};
 use lighthaul_booking_client::json::Timestamp;
 use lighthaul_circuit::driver::Driver;
@@ -453,8 +454,7 @@ fn authenticator(access: &Access) -> Result<Authenticator, Error> {
 
 /// Returns the keys of a trusted issuer, from their URL.
 fn keys(url: &str) -> Result<Keys, Error> {
-    let near = ["http://127.0.0.1", "http://[::1]", "http://localhost"];
-    if !url.starts_with("https://") && !near.iter().any(|start| url.starts_with(start)) {
+    if !stays_private(url) {
         return Err(Fault::ForgeableKeys(url.to_owned()).into());
     }
     let agent = fetcher().map_err(|e| Fault::Tls(e.to_string()))?;

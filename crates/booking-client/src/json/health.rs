@@ -15,6 +15,9 @@ pub struct Health {
     /// URL of the instance that writes, if this instance does not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub writer: Option<String>,
+    /// Fault of the queue of jobs, if it cannot be used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue_fault: Option<String>,
     /// Reason for which nothing can be booked now, such as a full disk.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<String>,

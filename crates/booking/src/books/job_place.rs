@@ -73,6 +73,16 @@ impl FromStr for JobPlace {
 }
 
 impl JobPlace {
+    /// Returns true for a place in an object store or at a web server, and false for one of a daemon.
+    pub fn is_object(&self) -> bool {
+        !self.server.starts_with("lh://")
+    }
+
+    /// Returns true for a place at a web server, which can only be a source.
+    pub fn is_web(&self) -> bool {
+        self.server.starts_with("https://")
+    }
+
     /// Returns true if this rule permits `place` to the client `user`.
     pub fn permits(&self, place: &Self, user: &str) -> bool {
         // names with other letters could be parts of paths that are not theirs

@@ -247,23 +247,19 @@ pub extern "C" fn lh_message_bytes(
     capacity: usize,
     len: *mut usize,
 ) -> ResultCode {
-    result(run(|| {
-        memory::require(len, "len")?;
-        let message = handles::get::<Mutex<Message>>(message.id)?;
-        let message = locked(&message);
-        let field = memory::text(field, "field")?;
-        let octets = match message.value(&field).map_err(failed)? {
+    with_field(message, field, (len, "len"), |message, field| {
+        let octets = match message.value(field).map_err(failed)? {
             Value::Text(text) => text.as_bytes(),
             Value::Bool(_)
             | Value::Unsigned(_)
             | Value::Signed(_)
             | Value::Float(_)
             | Value::Bytes(_)
-            | Value::Array(..) => message.bytes(&field).map_err(failed)?,
+            | Value::Array(..) => message.bytes(field).map_err(failed)?,
         };
         memory::store(len, octets.len());
         memory::output(octets, (buffer, capacity), "buffer")
-    }))
+    })
 }
 
 /// Copies the numbers of an array into `values`, which has room for `capacity` numbers, and stores their number. If
@@ -277,13 +273,9 @@ pub extern "C" fn lh_message_array(
     capacity: usize,
     count: *mut usize,
 ) -> ResultCode {
-    result(run(|| {
-        memory::require(count, "count")?;
+    with_field(message, field, (count, "count"), |message, field| {
         let number = number_of(number)?;
-        let message = handles::get::<Mutex<Message>>(message.id)?;
-        let message = locked(&message);
-        let field = memory::text(field, "field")?;
-        let octets = message.octets(&field, number).map_err(failed)?;
+        let octets = message.octets(field, number).map_err(failed)?;
         memory::store(count, octets.len() / number.width());
         let room = capacity.saturating_mul(number.width());
         if cfg!(target_endian = "little") {
@@ -292,7 +284,7 @@ pub extern "C" fn lh_message_array(
         let mut octets = octets.to_vec();
         swap(&mut octets, number);
         memory::output(&octets, (values, room), "values")
-    }))
+    })
 }
 
 /// Packs a message into `buffer`, for example for a file, and stores the number of octets. All fields must be set.
@@ -424,8 +416,7 @@ fn set(
     value: impl FnOnce() -> Result<Value, Error>,
 ) -> ResultCode {
     result(run(|| {
-        let message = handles::get::<Mutex<Message>>(message.id)?;
-        let field = memory::text(field, "field")?;
+        let (message, field) = found(message, field)?;
         let value = value()?;
         locked(&message).set(&field, value).map_err(failed)?;
         Ok(())
@@ -438,14 +429,34 @@ fn read<T>(
     value: *mut T,
     read: impl FnOnce(&Message, &str) -> Result<T, PackingError>,
 ) -> ResultCode {
-    result(run(|| {
-        memory::require(value, "value")?;
-        let message = handles::get::<Mutex<Message>>(message.id)?;
-        let field = memory::text(field, "field")?;
-        let found = read(&locked(&message), &field).map_err(failed)?;
+    with_field(message, field, (value, "value"), |message, field| {
+        let found = read(message, field).map_err(failed)?;
         memory::store(value, found);
         Ok(())
+    })
+}
+
+/// Reads a field of a message into memory of the program, `stored`, which has a name for errors.
+fn with_field<T>(
+    message: MessageHandle,
+    field: *const c_char,
+    (stored, name): (*mut T, &'static str),
+    read: impl FnOnce(&Message, &str) -> Result<(), Error>,
+) -> ResultCode {
+    result(run(|| {
+        memory::require(stored, name)?;
+        let (message, field) = found(message, field)?;
+        read(&locked(&message), &field)
     }))
+}
+
+/// Returns the message of a handle, and the name of a field.
+fn found(
+    message: MessageHandle,
+    field: *const c_char,
+) -> Result<(Arc<Mutex<Message>>, String), Error> {
+    let message = handles::get::<Mutex<Message>>(message.id)?;
+    Ok((message, memory::text(field, "field")?))
 }
 
 fn number_of(number: i32) -> Result<Number, Error> {

@@ -171,6 +171,20 @@ fn program_in_cpp_sends_typed_messages_and_reserves_capacity() {
 }
 
 #[test]
+fn messages_of_cpp_have_the_octets_of_the_vectors() {
+    let test = "messages_of_cpp_have_the_octets_of_the_vectors";
+    if lacks_tool(test, "c++") {
+        return;
+    }
+    let built = Built::new("vectors");
+    let vectors = built.compile(&program("vectors.cpp"), "vectors", &["-llighthaul"]);
+    let messages = project().join("../packing/tests/vectors.txt");
+    let output = built.command(&vectors).arg(messages).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "6 messages\n");
+}
+
+#[test]
 fn wrong_arguments_are_errors() {
     let test = "wrong_arguments_are_errors";
     if lacks_tool(test, "cc") {

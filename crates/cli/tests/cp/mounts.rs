@@ -6,6 +6,7 @@ use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
+use std::time::Duration;
 
 use lighthaul_io::host::interrupt::TOGETHER;
 
@@ -518,3 +519,56 @@ fn slow_write_delays_no_other_program() {
         100 << 20
     );
 }
+
+/// Python raises an exception for the signal, and Linux ends `cat` by it.
+#[test]
+fn signal_ends_the_wait_of_a_program_for_a_silent_server() {
+    let test = "signal_ends_the_wait_of_a_program_for_a_silent_server";
+    let far = daemon("mount-interrupt");
+    if lighthaul_testkit::lacks_tool(test, "python3") {
+        return;
+    }
+    let Some(mounted) = Mounted::start(test, &far, &[]) else {
+        return;
+    };
+    fs::write(far.target.join("data"), noise(50_000_000, 9)).unwrap();
+    let path = mounted.at("data");
+    assert_eq!(fs::metadata(&path).unwrap().len(), 50_000_000);
+    let start = |words: &[&str]| {
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).arg(&path).arg(far.near.at("go"));
+        Running::start(command)
+    };
+    let mut reader = start(&["python3", "-c", READ]);
+    reader.prints("opened");
+    far.daemon.signal("STOP");
+    fs::write(far.near.at("go"), "").unwrap();
+    reader.prints("reads");
+    let state = |reader: &Running| {
+        let status = fs::read_to_string(format!("/proc/{}/stat", reader.id())).unwrap();
+        let (_, rest) = status.rsplit_once(") ").unwrap();
+        rest.chars().next()
+    };
+    let waits = |reader: &Running| matches!(state(reader), Some('S' | 'D'));
+    becomes_true("the program waits", || waits(&reader));
+    let copier = start(&["cat"]);
+    becomes_true("the command waits", || waits(&copier));
+    reader.signal("INT");
+    copier.signal("INT");
+    // requests to a silent server fail after 80 seconds
+    let limit = Duration::from_mins(1);
+    let ended = reader.finish_within(limit);
+    let said = ended.err.join("\n");
+    let is_interrupted = said.contains("KeyboardInterrupt") && !said.contains("OSError");
+    assert!(is_interrupted, "{ended:?}");
+    let ended = copier.finish_within(limit);
+    assert_eq!(ended.code, None, "{ended:?}");
+    // the mount works on
+    far.daemon.signal("CONT");
+    assert_eq!(fs::read(&path).unwrap(), noise(50_000_000, 9));
+}
+
+/// Program in Python that reads a file once another one exists.
+const READ: &str = "import os, sys, time\nfile = os.open(sys.argv[1], os.O_RDONLY)\nos.pread(file, 9, 0)\n\
+                    print('opened', flush=True)\nwhile not os.path.exists(sys.argv[2]): time.sleep(0.01)\n\
+                    print('reads', flush=True)\nos.pread(file, 1 << 20, 40_000_000)";

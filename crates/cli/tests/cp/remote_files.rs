@@ -330,6 +330,24 @@ fn file_without_a_commit_leaves_no_leftovers() {
         .commit(None)
         .expect_err("the server removed the file");
     assert_eq!(failure.kind, FailureKind::Lost, "{failure}");
+    assert_eq!(failure.code, Code::Network);
+    let said = failure.to_string();
+    assert!(
+        said.starts_with(&format!("cannot write {}: ", path.display())),
+        "{said}"
+    );
+    // the loss may be noticed before the commit or with it
+    let advice = [
+        "write it again from its start",
+        "it is not known if the file is complete",
+    ];
+    assert!(advice.iter().any(|part| said.contains(part)), "{said}");
+    // later calls say the same, and nothing is published
+    let again = writer
+        .write(b"more", 5)
+        .and_then(|()| writer.commit(None).map(drop));
+    assert_eq!(again.unwrap_err().to_string(), said);
+    assert!(!path.exists());
     // the next writer takes over what the killed daemon left
     let writer = files.create(name, None, true).unwrap();
     writer.write(b"again", 0).unwrap();

@@ -338,7 +338,8 @@ const fn here(at: Timestamp, ahead: i64) -> Timestamp {
 fn earliest_end(failure: &ClientError) -> Option<Timestamp> {
     match failure {
         ClientError::Problem(problem) => problem.counter_offer.as_ref()?.earliest_end,
-        ClientError::Untrusted { .. }
+        ClientError::ClearText { .. }
+        | ClientError::Untrusted { .. }
         | ClientError::Network { .. }
         | ClientError::Protocol { .. } => None,
     }

@@ -72,7 +72,7 @@ impl Client {
     }
 
     /// Returns a connection to the scheduler of the settings.
-    fn scheduler(&self) -> Result<Connection, Error> {
+    pub(crate) fn scheduler(&self) -> Result<Connection, Error> {
         let scheduler = self.settings().scheduler.as_ref();
         reach(scheduler.ok_or(Fault::NoScheduler)?)
     }

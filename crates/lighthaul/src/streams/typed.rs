@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use lighthaul_packing::{Announcer, Checker, Message, Schema};
+use lighthaul_packing::{ANNOUNCED_AFTER, Announcer, Checker, Message, Schema};
 use lighthaul_session::error::Error;
 use lighthaul_stream::frames::Frames;
 
@@ -96,6 +96,3 @@ impl TypedStream {
         self.stream.direction()
     }
 }
-
-/// Messages after which the schema is announced again.
-const ANNOUNCED_AFTER: u32 = 1000;

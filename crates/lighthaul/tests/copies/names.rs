@@ -1,16 +1,18 @@
 //! Names that programs use. A name that is removed or gets another type is an incompatible change.
 
+use std::task::Poll;
 use std::time::Duration;
 
 use lighthaul::{
     Booked, Booking, Bps, ByteRange, Bytes, Client, Code, CopyEvent, CopyProgress, CopyRequest,
-    Daemon, Direction, Error, Event, Failure, FailureKind, Fault, FileReply, FileRequest, FlowAt,
-    Frames, Install, IsoDuration, JournalLine, Limit, List, MessageOptions, Network,
-    NewReservation, ObjectOptions, Options, PendingStart, Place, Plan, Provision, Quote, Rate,
-    Released, RemoteFiles, RemoteReader, RemoteWriter, Reservation, ReservationEnd,
-    ReservationFilter, ReservationRecord, ReservationState, Route, Scheduler, Separator, Settings,
-    Shape, Size, Step, Stream, StreamEvent, StreamKind, StreamReport, StreamRequest, StreamSummary,
-    Summary, Timestamp, Token, Transfer, Unattended, User,
+    Daemon, Direction, Error, Event, EventKind, Events, Failure, FailureKind, Fault, FileReply,
+    FileRequest, FlowAt, Frames, Install, IsoDuration, JobEvent, JobStatus, JournalLine, Limit,
+    List, MessageOptions, Network, NewReservation, ObjectOptions, Options, PendingStart, Place,
+    Plan, Provision, Quote, Rate, Released, RemoteFiles, RemoteReader, RemoteWriter, Reservation,
+    ReservationEnd, ReservationEvent, ReservationFilter, ReservationRecord, ReservationState,
+    Route, Scheduler, Separator, Settings, Shape, Size, Step, Stream, StreamEvent, StreamKind,
+    StreamReport, StreamRequest, StreamSummary, Summary, Timestamp, Token, Transfer, Unattended,
+    User,
 };
 
 /// Uses each name as a program does. It compiles as long as the interface stays compatible.
@@ -141,6 +143,16 @@ fn reservations(client: &Client, flow: FlowAt) -> Result<(), Error> {
     let record: &ReservationRecord = reservation.record();
     client.reservation(record.id)?;
     let _: &[JournalLine] = &record.journal;
+    let mut events: Events<ReservationEvent> = client.reservation_events(None)?;
+    let next: Poll<Option<Result<ReservationEvent, Error>>> = events.next_within(Duration::ZERO);
+    if let Poll::Ready(Some(event)) = next {
+        copied::<EventKind>(&event?.kind);
+    }
+    let _: Option<Result<ReservationEvent, Error>> = events.next();
+    for event in client.job_events(1, 0)? {
+        let event: JobEvent = event?;
+        copied::<JobStatus>(&event.state);
+    }
     let filter = ReservationFilter::default();
     client.reservations(&filter, &mut |_: &[ReservationRecord]| Ok(()))
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lighthaul::{
-    Bytes, Client, Code, Fault, IsoDuration, NewReservation, ReservationFilter,
+    Bytes, Client, Code, Fault, IsoDuration, NewReservation, ReservationEvent, ReservationFilter,
     ReservationState as State, Timestamp,
 };
 use lighthaul_io::host::clock::unix_nanos;
@@ -117,4 +117,39 @@ fn refused_requests_have_a_code_and_a_sentence() {
     assert_eq!(error.code(), Code::Permission, "{error}");
     let error = Client::default().reservation(1).unwrap_err();
     assert!(matches!(error.fault(), Some(Fault::NoScheduler)), "{error}");
+}
+
+#[test]
+fn events_show_each_change_once() {
+    let books = TestBooks::start("books-events");
+    let client = books.client("ada");
+    let mut events = client.reservation_events(None).unwrap();
+    assert!(events.next_within(Duration::ZERO).is_pending());
+    let mut made = client.reserve(&request(HOUR, 3600)).unwrap();
+    made.commit().unwrap();
+    made.cancel("no longer needed").unwrap();
+    let mut seen = Vec::new();
+    while seen
+        .last()
+        .is_none_or(|event: &ReservationEvent| event.reservation.state != State::Terminated)
+    {
+        seen.push(events.next().unwrap().unwrap());
+    }
+    assert_eq!(seen[0].reservation.state, State::Reserved);
+    assert!(seen.iter().all(|event| event.reservation.id == made.id()));
+    // another program continues after the first event
+    let again = client.reservation_events(Some(seen[0].seq)).unwrap();
+    let rest = again.take(seen.len() - 1).map(Result::unwrap);
+    let rest: Vec<_> = rest.collect();
+    assert_eq!(rest, seen[1..]);
+    let error = books.client("eve").reservation_events(None).unwrap_err();
+    assert_eq!(error.code(), Code::Permission, "{error}");
+    // this scheduler has no queue
+    let error = client
+        .job_events(1, 0)
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap_err();
+    assert_eq!(error.code(), Code::Usage, "{error}");
 }

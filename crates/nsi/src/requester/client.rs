@@ -11,6 +11,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use lighthaul_booking_client::clear_text::stays_private;
 use lighthaul_booking_client::https::{HttpsClient, ServerTrust};
 use lighthaul_booking_client::json::Timestamp;
 use lighthaul_io::host::clock::unix_nanos;
@@ -51,8 +52,12 @@ pub struct RequesterConfig {
 }
 
 impl Requester {
-    /// Returns a requester, which trusts the provider if it is `known`.
+    /// Returns a requester, which trusts the provider if it is `known`. A token is refused for a URL without TLS, unless it
+    /// is of this host.
     pub fn new(config: RequesterConfig, known: ServerTrust) -> Result<Self, LeaseError> {
+        if config.token.is_some() && !stays_private(&config.url) {
+            return Err(LeaseError::ClearText(config.url));
+        }
         let client = HttpsClient::new(known, config.step_max.min(RESPONSE_MAX));
         let client = client.map_err(|why| LeaseError::Network {
             step: Step::Reserve,
@@ -369,6 +374,21 @@ mod tests {
             step_max: Duration::from_millis(200),
         };
         Requester::new(config, ServerTrust::certificate()).unwrap()
+    }
+
+    #[test]
+    fn token_for_another_host_needs_tls() {
+        let new = |url: &str| {
+            let config = RequesterConfig {
+                token: Some("secret".to_owned()),
+                ..requester(url.to_owned()).config
+            };
+            Requester::new(config, ServerTrust::certificate()).map(drop)
+        };
+        let url = "http://provider.example.org/nsi";
+        assert_eq!(new(url), Err(LeaseError::ClearText(url.to_owned())));
+        assert_eq!(new("https://provider.example.org/nsi"), Ok(()));
+        assert_eq!(new("http://127.0.0.1:4811/nsi"), Ok(()));
     }
 
     #[test]

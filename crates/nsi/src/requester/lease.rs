@@ -57,6 +57,11 @@ pub enum LeaseError {
         /// Reason of the failure.
         why: String,
     },
+    /// The token would be sent without TLS.
+    #[error(
+        "the token would reach {0} in clear text, where others can read it: write https://, or an address of this host"
+    )]
+    ClearText(String),
     /// The provider does not follow the protocol.
     #[error("{url} answers {step} with {why}: check that the URL is that of an NSI provider")]
     Protocol {

@@ -7,6 +7,7 @@
 Places are written as on the command line. Notes go to the logger "lighthaul".
 """
 
+from ._async_scheduler import AsyncScheduler
 from ._client import Client
 from ._client import open_place as open
 from ._errors import (
@@ -34,6 +35,7 @@ from ._errors import (
     TimedOut,
     UsageError,
 )
+from ._packing import Schema
 from ._queue import Job, JobEvent, Queue
 from ._reservations import (
     Allocation,
@@ -44,13 +46,15 @@ from ._reservations import (
     Outage,
     Quote,
     Reservation,
+    ReservationEvent,
     ReservationOptions,
     Topology,
 )
-from ._scheduler import AsyncScheduler, Scheduler
+from ._scheduler import Scheduler
 from ._steps import Step, Steps
 from ._stream import ReceiveStream, SendStream, StreamOptions, StreamSummary
 from ._transfer import Transfer
+from ._typed import TypedReceiveStream, TypedSendStream
 from ._types import CopyOptions, Failure, FileInfo, Place, Plan, Progress, Summary, Usage
 
 __all__ = [
@@ -93,8 +97,10 @@ __all__ = [
     "ReceiveStream",
     "Refused",
     "Reservation",
+    "ReservationEvent",
     "ReservationOptions",
     "Scheduler",
+    "Schema",
     "SendStream",
     "SourceChanged",
     "Step",
@@ -106,6 +112,8 @@ __all__ = [
     "TimedOut",
     "Topology",
     "Transfer",
+    "TypedReceiveStream",
+    "TypedSendStream",
     "Usage",
     "UsageError",
     "open",

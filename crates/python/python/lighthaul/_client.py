@@ -11,11 +11,13 @@ from collections.abc import Iterable
 from typing import IO, Any, TypedDict, Unpack
 
 from . import _lighthaul
-from ._errors import make
+from ._errors import UsageError, make
 from ._files import open_file
+from ._packing import Schema
 from ._records import Reply
 from ._stream import ReceiveStream, SendStream, StreamOptions
 from ._transfer import Transfer
+from ._typed import TypedReceiveStream, TypedSendStream
 from ._types import CopyOptions, FileInfo, OnProgress, Place, Plan, Summary, Usage
 
 
@@ -141,6 +143,26 @@ class Client:
     def receive_stream(self, place: str, **options: Unpack[StreamOptions]) -> ReceiveStream:
         """Open a stream from a pipe or file of another host, and return at once."""
         return ReceiveStream(self._stream(place, False, options), options)
+
+    def send_typed(self, place: str, schema: Schema | str, **options: Unpack[StreamOptions]) -> TypedSendStream:
+        """Open a stream of messages of a schema to a pipe of another host, like `send_stream`."""
+        schema, native = self._typed(place, True, schema, options)
+        # a stream of objects loses none, and begins with its receiver
+        announcer = schema._native.announcer(options.get("object_size") is None)
+        return TypedSendStream(SendStream(native, options, announcer), schema)
+
+    def receive_typed(self, place: str, schema: Schema | str, **options: Unpack[StreamOptions]) -> TypedReceiveStream:
+        """Open a stream of messages of a schema from a pipe of another host, like `receive_stream`."""
+        schema, native = self._typed(place, False, schema, options)
+        return TypedReceiveStream(ReceiveStream(native, options), schema)
+
+    def _typed(
+        self, place: str, to: bool, schema: Schema | str, options: StreamOptions
+    ) -> tuple[Schema, _lighthaul.Stream]:
+        if (options.get("frames") or "prefixed") != "prefixed":
+            raise UsageError("typed messages need the prefixed framing: set it on both sides")
+        schema = Schema(schema) if isinstance(schema, str) else schema
+        return schema, self._stream(place, to, options)
 
     def _stream(self, place: str, to: bool, options: StreamOptions) -> _lighthaul.Stream:
         unknown = options.keys() - StreamOptions.__annotations__.keys()

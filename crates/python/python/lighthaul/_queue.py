@@ -5,13 +5,14 @@ from __future__ import annotations
 import datetime
 import json
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from . import _lighthaul
 from ._access import Access, message, settings
 from ._errors import NetworkError, ProtocolError, Stopping, TimedOut
+from ._events import in_thread
 from ._times import read, text_of
 from ._turns import timeout_of
 from ._types import Place
@@ -105,6 +106,10 @@ class Job:
     def events(self) -> list[JobEvent]:
         """Return the history, the oldest event first."""
         return self._of().events(self.id)
+
+    def follow(self, after: int = 0) -> Iterator[JobEvent]:
+        """Return the events as they happen, until the job has ended, like `Queue.follow`."""
+        return self._of().follow(self.id, after)
 
     def log(self) -> str:
         """Return the output of all attempts so far."""
@@ -219,8 +224,15 @@ class Queue:
 
     def events(self, id: int) -> list[JobEvent]:
         """Return the history of a job, the oldest event first."""
-        events = json.loads(self._native.events(id))
-        return [JobEvent(**event | {"at": read(event["at"])}) for event in events]
+        return [_event(event) for event in json.loads(self._native.events(id))]
+
+    def follow(self, id: int, after: int = 0) -> Iterator[JobEvent]:
+        """Return the events of a job as they happen, after the one with the number `after`, until the job has ended.
+
+        A lost connection is made again, and no event is missed or repeated. Raises NetworkError after ten minutes without
+        the scheduler.
+        """
+        return in_thread(self._native.follow(id, after), _event)
 
     def log(self, id: int) -> str:
         """Return the output of all attempts of a job so far."""
@@ -239,6 +251,10 @@ class Queue:
     def _read(self, item: dict[str, Any]) -> Job:
         times = {name: read(item[name]) for name in _TIMES if name in item}
         return Job(**item | times | {"command": tuple(item["command"])}, _queue=self)
+
+
+def _event(event: Mapping[str, Any]) -> JobEvent:
+    return JobEvent(**dict(event) | {"at": read(event["at"])})
 
 
 def _given(values: dict[str, object]) -> dict[str, object]:

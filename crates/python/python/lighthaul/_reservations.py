@@ -92,6 +92,23 @@ class Reservation:
 
 
 @dataclass(frozen=True)
+class ReservationEvent:
+    """Change of a reservation.
+
+    kind is reserved, changed, resized or moved. who is the user, device or component that made the change.
+    """
+
+    seq: int
+    """Number, after which a program can continue."""
+    at: datetime.datetime
+    kind: str
+    who: str
+    why: str
+    reservation: Reservation
+    """Reservation after the change."""
+
+
+@dataclass(frozen=True)
 class Quote:
     """Grant that a request would get now. Nothing is reserved."""
 
@@ -228,6 +245,12 @@ def reservation(item: Mapping[str, Any]) -> Reservation:
         request=asked,
         journal=tuple(journal),
     )
+
+
+def reservation_event(item: Mapping[str, Any]) -> ReservationEvent:
+    """Return an event that the scheduler has written."""
+    changed = reservation(item["reservation"])
+    return ReservationEvent(item["seq"], read(item["at"]), item["kind"], item["who"], item["why"], changed)
 
 
 def quote(item: Mapping[str, Any]) -> Quote:

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
 import datetime
 import json
 import operator
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
-from typing import ParamSpec, TypeAlias, TypeVar, Unpack
+from collections.abc import Iterator
+from typing import TypeAlias, Unpack
 
 from . import _lighthaul, _reservations
 from ._access import Access, message, settings
 from ._errors import NetworkError, ProtocolError, Refused, TimedOut, UsageError
-from ._ranges import POOL
-from ._reservations import LinkCalendar, Outage, Quote, Reservation, ReservationOptions, Topology
+from ._events import in_thread
+from ._reservations import (
+    LinkCalendar,
+    Outage,
+    Quote,
+    Reservation,
+    ReservationEvent,
+    ReservationOptions,
+    Topology,
+)
 from ._times import SECOND, duration_text, nanos_at, text_of
 from ._turns import timeout_of
 from ._types import Place
@@ -23,8 +30,6 @@ Which: TypeAlias = Reservation | int
 """Reservation, or its number."""
 Moment: TypeAlias = datetime.datetime | int
 """Time, or its nanoseconds since 1970."""
-P = ParamSpec("P")
-T = TypeVar("T")
 
 
 class Scheduler:
@@ -152,10 +157,19 @@ class Scheduler:
         Raises Refused if it ends before, and TimedOut after `timeout` seconds. The scheduler may be restarted meanwhile.
         A request that has begun is not ended by the timeout.
         """
-        waiting = _Wait(self, which, timeout)
+        waiting = Wait(self, which, timeout)
         while (pause := waiting.look()) is not None:
             time.sleep(pause)
         return waiting.found()
+
+    def events(self, after: int | None = None) -> Iterator[ReservationEvent]:
+        """Return changes of reservations as they happen: after the event with the number `after`, or from now on.
+
+        Operators see those of all users. A lost connection is made again, and no event is missed or repeated. Raises
+        NetworkError after ten minutes without the scheduler. A program that is started again continues after the `seq` of
+        its last event.
+        """
+        return in_thread(self._native.events(after), _reservations.reservation_event)
 
     def topology(self) -> Topology:
         """Return the nodes and links."""
@@ -195,118 +209,7 @@ class Scheduler:
         return f"lighthaul.{type(self).__name__}({self._access.settings[0]!r})"
 
 
-class AsyncScheduler:
-    """Client of a scheduler for coroutines, with the methods of `Scheduler`.
-
-    A cancelled task does not wait for the answer any more, but its request may still be granted: give `reserve` a `key`
-    to find it again. The thread of the request ends with the answer, or with its timeout.
-    """
-
-    def __init__(
-        self,
-        url: str,
-        token_file: Place | None = None,
-        *,
-        pin: str | None = None,
-        known_hosts: Place | None = None,
-    ) -> None:
-        """Make a client of the scheduler at `url`, like `Scheduler`."""
-        self._scheduler = Scheduler(url, token_file, pin=pin, known_hosts=known_hosts)
-
-    async def quote(
-        self, source: str | None = None, target: str | None = None, **options: Unpack[ReservationOptions]
-    ) -> Quote:
-        """Return the grant that a request would get now. Nothing is reserved."""
-        return await _run(lambda: self._scheduler.quote(source, target, **options))
-
-    async def reserve(
-        self,
-        source: str | None = None,
-        target: str | None = None,
-        *,
-        tentative: bool = False,
-        key: str | None = None,
-        **options: Unpack[ReservationOptions],
-    ) -> Reservation:
-        """Reserve capacity, like `Scheduler.reserve`."""
-        return await _run(lambda: self._scheduler.reserve(source, target, tentative=tentative, key=key, **options))
-
-    async def reservation(self, which: Which) -> Reservation:
-        """Return a reservation as it is now."""
-        return await _run(self._scheduler.reservation, which)
-
-    async def reservations(self, *, owner: str | None = None, state: str | None = None) -> AsyncIterator[Reservation]:
-        """Return reservations in the order of their numbers. Only operators see those of others."""
-        found = self._scheduler.reservations(owner=owner, state=state)
-        while (one := await _run(lambda: next(found, None))) is not None:
-            yield one
-
-    async def commit(self, which: Which, why: str = "") -> Reservation:
-        """Commit a tentative reservation. `why` is for its journal."""
-        return await _run(self._scheduler.commit, which, why)
-
-    async def provision(self, which: Which, why: str = "") -> Reservation:
-        """Provision the circuit of a reservation that was made with `provision="manual"`."""
-        return await _run(self._scheduler.provision, which, why)
-
-    async def release(self, which: Which, why: str = "") -> Reservation:
-        """Release the remaining capacity of a reservation that has started."""
-        return await _run(self._scheduler.release, which, why)
-
-    async def cancel(self, which: Which, why: str = "") -> Reservation:
-        """Cancel a reservation."""
-        return await _run(self._scheduler.cancel, which, why)
-
-    async def modify(
-        self,
-        which: Which,
-        *,
-        size: int | str | None = None,
-        hold: datetime.timedelta | float | str | None = None,
-        by: datetime.datetime | None = None,
-        why: str = "",
-    ) -> Reservation:
-        """Extend or shrink a reservation, like `Scheduler.modify`."""
-        return await _run(lambda: self._scheduler.modify(which, size=size, hold=hold, by=by, why=why))
-
-    async def wait(self, which: Which, timeout: float | None = None) -> Reservation:
-        """Wait until a reservation is active, like `Scheduler.wait`."""
-        waiting = _Wait(self._scheduler, which, timeout)
-        while (pause := await _run(waiting.look)) is not None:
-            await asyncio.sleep(pause)
-        return waiting.found()
-
-    async def topology(self) -> Topology:
-        """Return the nodes and links."""
-        return await _run(self._scheduler.topology)
-
-    async def calendar(self, link: str, start: Moment | None = None, end: Moment | None = None) -> LinkCalendar:
-        """Return the free and the reserved capacity of a link: of the next day, if no times are given."""
-        return await _run(self._scheduler.calendar, link, start, end)
-
-    async def plan_outage(
-        self, link: str, end: datetime.datetime, *, start: datetime.datetime | None = None, why: str = ""
-    ) -> Outage:
-        """Plan an outage of a link, like `Scheduler.plan_outage`."""
-        return await _run(lambda: self._scheduler.plan_outage(link, end, start=start, why=why))
-
-    async def outages(self) -> list[Outage]:
-        """Return the outages that have not ended."""
-        return await _run(self._scheduler.outages)
-
-    async def lift_outage(self, outage: Outage | int) -> Outage:
-        """Cancel or end an outage."""
-        return await _run(self._scheduler.lift_outage, outage)
-
-    async def clock_offset(self) -> datetime.timedelta:
-        """Return the time by which the clock of the scheduler is ahead of the clock here."""
-        return await _run(self._scheduler.clock_offset)
-
-    def __repr__(self) -> str:
-        return repr(self._scheduler).replace("Scheduler", "AsyncScheduler", 1)
-
-
-class _Wait:
+class Wait:
     """Wait for the start of a reservation."""
 
     def __init__(self, scheduler: Scheduler, which: Which, timeout: float | None) -> None:
@@ -357,11 +260,6 @@ class _Wait:
         """Return the active reservation."""
         assert self._found is not None
         return self._found
-
-
-async def _run(work: Callable[P, T], *args: P.args, **words: P.kwargs) -> T:
-    loop = asyncio.get_running_loop()
-    return await loop.run_in_executor(POOL.get(), lambda: work(*args, **words))
 
 
 def _read(text: str) -> Reservation:

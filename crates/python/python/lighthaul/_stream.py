@@ -12,7 +12,7 @@ import os
 import select
 import socket
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterator
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, TypedDict, TypeVar
@@ -182,9 +182,17 @@ class SendStream(_Stream):
     exception. An exception in the middle of a message, such as KeyboardInterrupt, cancels the stream, too.
     """
 
-    def __init__(self, native: _lighthaul.Stream, options: StreamOptions) -> None:
+    def __init__(
+        self,
+        native: _lighthaul.Stream,
+        options: StreamOptions,
+        announcer: _lighthaul.SchemaAnnouncer | None = None,
+    ) -> None:
         super().__init__(native, options)
         self._was_last = False
+        self._announcer = announcer
+        self._announcement: bytes | None = None
+        """Announcement of the schema that has not been sent yet."""
 
     def send(self, message: Readable) -> None:
         """Send a message. Waits while the buffer of the stream is full."""
@@ -192,24 +200,37 @@ class SendStream(_Stream):
         with Pinned(message) as view, self._turns.of_thread():
             if not self._is_usable():
                 self._raise()
-            head = self._head(view)
-            self._socket.setblocking(True)
-            self._is_inside = True
-            try:
-                sent = self._socket.sendmsg((head, view))
-                if sent < len(head):
-                    self._socket.sendall(head[sent:])
-                    sent = len(head)
-                if sent - len(head) < len(view):
-                    self._socket.sendall(view[sent - len(head) :])
-            except (BrokenPipeError, ConnectionResetError):
-                self._is_inside = False
-                self._raise()
-            except BaseException:
-                # the rest of the message is missing
-                self._abort()
-                raise
-            self._sent(view)
+            for due in self._due(view):
+                self._send_now(due)
+
+    def _due(self, view: memoryview) -> Generator[memoryview, None, None]:
+        """Return the announcement that comes before a message, if one is due, and the message."""
+        if self._announcer is not None:
+            self._announcement = self._announcement or self._announcer.before_message()
+            if self._announcement is not None:
+                yield memoryview(self._announcement)
+                self._announcement = None
+        yield view
+
+    def _send_now(self, view: memoryview) -> None:
+        head = self._head(view)
+        self._socket.setblocking(True)
+        self._is_inside = True
+        try:
+            sent = self._socket.sendmsg((head, view))
+            if sent < len(head):
+                self._socket.sendall(head[sent:])
+                sent = len(head)
+            if sent - len(head) < len(view):
+                self._socket.sendall(view[sent - len(head) :])
+        except (BrokenPipeError, ConnectionResetError):
+            self._is_inside = False
+            self._raise()
+        except BaseException:
+            # the rest of the message is missing
+            self._abort()
+            raise
+        self._sent(view)
 
     async def asend(self, message: Readable) -> None:
         """Send a message in a coroutine. Waits while the buffer of the stream is full."""
@@ -218,19 +239,23 @@ class SendStream(_Stream):
             async with self._turns.of_task():
                 if not self._is_usable():
                     await self._raise_in_task()
-                head = self._head(view)
-                self._socket.setblocking(False)
-                try:
-                    await self._send_parts(head, view)
-                except (BrokenPipeError, ConnectionResetError):
-                    self._is_inside = False
-                    await self._raise_in_task()
-                except BaseException:
-                    if self._is_inside:
-                        # the rest of the message is missing
-                        self._abort()
-                    raise
-                self._sent(view)
+                for due in self._due(view):
+                    await self._send_in_task(due)
+
+    async def _send_in_task(self, view: memoryview) -> None:
+        head = self._head(view)
+        self._socket.setblocking(False)
+        try:
+            await self._send_parts(head, view)
+        except (BrokenPipeError, ConnectionResetError):
+            self._is_inside = False
+            await self._raise_in_task()
+        except BaseException:
+            if self._is_inside:
+                # the rest of the message is missing
+                self._abort()
+            raise
+        self._sent(view)
 
     async def _send_parts(self, head: bytes, view: memoryview) -> None:
         parts = [memoryview(head), view]

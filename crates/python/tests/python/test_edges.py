@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import multiprocessing
 import os
@@ -16,7 +17,7 @@ from typing import Any
 import pytest
 
 import lighthaul
-from conftest import SLOW, Far
+from conftest import SLOW, Far, running
 from lighthaul._files import BUFFER, RawReader, RawWriter, Reader, Writer
 
 
@@ -244,3 +245,27 @@ def test_awaited_copy_ends_while_a_child_process_lives(far: Far, large: Path) ->
     with script(far, AWAITED, str(large), far.place("awaited")) as program:
         output, errors = program.communicate(timeout=100)
     assert output == "1\n", errors
+
+
+@pytest.mark.parametrize("fails_in", ["write", "close"])
+def test_restart_under_an_open_writer_publishes_nothing(tmp_path: Path, fails_in: str) -> None:
+    with running(tmp_path) as far:
+        client, place = far.client(), far.place("new")
+        writer = client.open(place, "wb")
+        writer.write(bytes(BUFFER))
+        writer.flush()
+        far.daemon.kill()
+        far.daemon.wait()
+    with running(tmp_path, far.port) as again:
+        with pytest.raises(lighthaul.NetworkError, match=r"cannot write lh://\S+/new: .*(write it again|not known)"):
+            for _ in range(1000 if fails_in == "write" else 0):
+                writer.write(bytes(BUFFER))
+            writer.close()
+        # also a buffer that is closed later publishes nothing
+        with contextlib.suppress(OSError):
+            writer.close()
+        assert not (again.root / "new").exists()
+        # the same client goes on
+        with client.open(place, "wb") as file:
+            file.write(b"again")
+        assert (again.root / "new").read_bytes() == b"again"

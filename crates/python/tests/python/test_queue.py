@@ -83,6 +83,8 @@ def test_job_is_submitted_run_and_awaited(far: Far, desk: Desk) -> None:
     assert second.state == "waiting"
     with pytest.raises(lighthaul.TimedOut):
         job.wait(0.1, interval=0.05)
+    following = second.follow()
+    assert next(following).state == "waiting"
     desk.work(far)
     done = job.wait(60)
     assert (done.state, done.exit, done.bytes) == ("done", 0, 7)
@@ -90,6 +92,9 @@ def test_job_is_submitted_run_and_awaited(far: Far, desk: Desk) -> None:
     assert (far.root / "home/ada/data/x").read_bytes() == b"content"
     assert [event.state for event in job.events()] == ["queued", "running", "done"]
     assert '"type":"summary"' in job.log()
+    # the iterator has waited meanwhile, and ends with the job
+    assert [event.state for event in following] == ["queued", "running", "done"]
+    assert [event.seq for event in queue.follow(job.id, after=1)] == [2, 3]
 
 
 def test_job_is_canceled_retried_and_listed(far: Far, desk: Desk) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import inspect
 import multiprocessing
 import os
 import pickle
@@ -268,6 +269,44 @@ async def test_coroutines_have_the_same_methods(office: Office) -> None:
         assert (await client.cancel(one)).state == "terminated"
     public = {name for name in dir(lighthaul.Scheduler) if not name.startswith("_")}
     assert public == {name for name in dir(client) if not name.startswith("_")}
+    for name in public:
+        ours, theirs = getattr(lighthaul.AsyncScheduler, name), getattr(lighthaul.Scheduler, name)
+        assert inspect.signature(ours).parameters == inspect.signature(theirs).parameters, name
+        assert inspect.iscoroutinefunction(ours) or inspect.isasyncgenfunction(ours), name
+        assert ours.__qualname__ == f"AsyncScheduler.{name}" and ours.__doc__
+
+
+async def test_events_show_each_change_once(office: Office) -> None:
+    client = office.client("bob")
+    coroutines = lighthaul.AsyncScheduler(office.url, office.folder / "bob", pin=office.pin)
+    events = client.events()
+    made = client.reserve("near", "far", size="1MB", start=soon(600))
+    client.cancel(made)
+    first = next(events)
+    assert (first.kind, first.who, first.reservation.id) == ("reserved", "bob", made.id)
+    later = [first]
+    while later[-1].reservation.state != "terminated":
+        later.append(next(events))
+    assert {one.reservation.id for one in later} == {made.id}
+    # another program continues after the first event
+    again: list[lighthaul.ReservationEvent] = []
+    async for event in coroutines.events(first.seq):
+        again.append(event)
+        if event.reservation.state == "terminated":
+            break
+    assert again == later[1:]
+    # a task that is cancelled while it waits
+    async def next_event() -> lighthaul.ReservationEvent:
+        return await anext(coroutines.events(again[-1].seq))
+
+    waiting = asyncio.create_task(next_event())
+    await asyncio.sleep(0.1)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    (office.folder / "guessed").write_text("guessed")
+    with pytest.raises(lighthaul.PermissionDenied):
+        office.client("guessed").events()
 
 
 def ask(client: lighthaul.Scheduler) -> int:

@@ -67,6 +67,21 @@ def test_key_is_refused_for_a_scheduler_without_tls(office: Office) -> None:
             kind(url, office.folder / "ada", pin=office.pin)
 
 
+def test_token_is_not_sent_in_clear_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "token").write_text("secret")
+    url = "http://scheduler.example.org:4811"
+    for kind in (lighthaul.Scheduler, lighthaul.AsyncScheduler, lighthaul.Queue):
+        with pytest.raises(lighthaul.UsageError, match="clear text"):
+            kind(url, tmp_path / "token")
+        # nothing is sent without a token, and nothing leaves this host
+        kind(url)
+        kind("http://127.0.0.1:4811", tmp_path / "token")
+        with monkeypatch.context() as patch:
+            patch.setenv("LIGHTHAUL_SCHEDULER_TOKEN", "secret")
+            with pytest.raises(lighthaul.UsageError, match="clear text"):
+                kind(url)
+
+
 async def test_repeated_request_with_its_key_reserves_once(office: Office) -> None:
     client = office.client("bob")
     coroutines = lighthaul.AsyncScheduler(office.url, office.folder / "bob", pin=office.pin)

@@ -86,6 +86,7 @@ CREATE INDEX IF NOT EXISTS job_kept ON job (owner, ended, id) WHERE state >= 3;
 CREATE INDEX IF NOT EXISTS job_logged ON job (owner, id, logged) WHERE logged > 0;
 CREATE INDEX IF NOT EXISTS job_logs_kept ON job (owner, ended, id) WHERE logged > 0 AND state >= 3;
 CREATE INDEX IF NOT EXISTS job_waiting ON job (not_before) WHERE state = 0 AND waits = 0;
+CREATE INDEX IF NOT EXISTS job_held ON job (not_before) WHERE state = 0 AND waits = 1048576;
 CREATE INDEX IF NOT EXISTS job_start_by ON job (start_by) WHERE state <= 1 AND start_by IS NOT NULL;
 CREATE INDEX IF NOT EXISTS job_lease ON job (lease) WHERE state = 2;
 CREATE INDEX IF NOT EXISTS job_ended ON job (ended) WHERE state >= 3;

@@ -3,7 +3,7 @@
 use lighthaul_queue::claims::{Report, backoff};
 use lighthaul_queue::job::JobEnd;
 use lighthaul_queue::list::Selection;
-use lighthaul_queue::{JobSpec, JobState};
+use lighthaul_queue::{JobSpec, JobState, Queue, owner};
 
 use crate::rules::{claim, ended, state, submit};
 use crate::{Folder, spec};
@@ -88,6 +88,56 @@ fn cancellation_of_a_running_job_ends_its_series() {
     queue.advance(now + 1001).unwrap();
     assert_eq!(state(&mut queue, id), JobState::Canceled);
     assert_eq!(queue.jobs(&Selection::default(), None, 9).unwrap().len(), 1);
+}
+
+/// Workers do not start a run of a client before the scheduler has checked it.
+#[test]
+fn run_of_a_client_waits_for_its_check() {
+    let folder = Folder::new("held");
+    let mut queue = folder.queue();
+    let every = || JobSpec {
+        owner: owner::of_client("ada"),
+        every: Some(60_000),
+        not_before: 1000,
+        ..spec()
+    };
+    submit(&mut queue, 0, every());
+    queue.advance(1000).unwrap();
+    // the first run was checked at its submission
+    let attempt = claim(&mut queue, 1000).unwrap();
+    let done = |queue: &mut Queue, now, attempt| {
+        queue
+            .finish(now, attempt, &ended(JobEnd::Done), &Report::default())
+            .unwrap();
+    };
+    done(&mut queue, 2000, attempt);
+    assert!(queue.unchecked_runs(60_999, 9).unwrap().is_empty());
+    queue.advance(61_000).unwrap();
+    assert_eq!(claim(&mut queue, 61_000), None);
+    assert!(!queue.is_idle().unwrap());
+    let second = queue.unchecked_runs(61_000, 9).unwrap().remove(0);
+    queue.admit_run(61_001, second.id).unwrap();
+    queue.admit_run(61_001, second.id).unwrap();
+    assert_eq!(state(&mut queue, second.id), JobState::Queued);
+    let attempt = claim(&mut queue, 61_002).unwrap();
+    done(&mut queue, 61_003, attempt);
+    // what was checked once is not checked again
+    queue.end_series(61_004, second.id, "late").unwrap();
+    assert_eq!(state(&mut queue, second.id), JobState::Done);
+
+    let third = queue.unchecked_runs(121_000, 9).unwrap().remove(0);
+    queue.end_series(121_000, third.id, "no rights").unwrap();
+    let third = queue.job(third.id).unwrap();
+    assert_eq!(
+        (third.state, third.text.as_str(), third.every),
+        (JobState::Failed, "no rights", None)
+    );
+    assert_eq!(queue.jobs(&Selection::default(), None, 9).unwrap().len(), 3);
+    // a retry runs once
+    queue.retry(121_001, third.id).unwrap();
+    let attempt = claim(&mut queue, 121_002).unwrap();
+    done(&mut queue, 121_003, attempt);
+    assert!(queue.is_idle().unwrap());
 }
 
 #[test]

@@ -8,12 +8,15 @@ use std::time::Duration;
 
 use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::wait::pause;
+use lighthaul_queue::claims::Report;
 use lighthaul_queue::job::JobEnd;
+use lighthaul_queue::list::Selection;
 use lighthaul_queue::retention::Retention;
 use lighthaul_queue::worker::{Activity, WorkerSettings, now, work};
-use lighthaul_queue::{JobSpec, JobState};
+use lighthaul_queue::{Error, JobId, JobSpec, JobState, Queue, Request};
 use lighthaul_testkit::allowance;
 
+use crate::rules::ended;
 use crate::{Folder, spec};
 
 /// Writes a program of the shell that stands for the command `lighthaul`.
@@ -90,6 +93,58 @@ fn commands_run_in_their_directory_with_progress_result_and_log() {
         "{}",
         missing.text
     );
+}
+
+/// A worker deletes what the guide promises, without any command.
+#[test]
+fn worker_deletes_history_beyond_its_bounds() {
+    let folder = Folder::new("worker-trims");
+    let program = program(&folder, r#"echo "$2" >&2"#);
+    let mut queue = folder.queue();
+    // one job ended long ago, and its key was used long ago
+    let request = Request {
+        key: Some("key".to_owned()),
+        digest: "digest".to_owned(),
+        open_max: 9,
+    };
+    let old = queue.request(1, &spec(), &request).unwrap();
+    let finish = |queue: &mut Queue, time: u64, name: &str| {
+        let claimed = queue.claim(time, name, 60_000, 1).unwrap().remove(0);
+        let report = Report {
+            log: "x".repeat(600),
+            ..Report::default()
+        };
+        let attempt = claimed.attempt();
+        queue
+            .finish(time, attempt, &ended(JobEnd::Done), &report)
+            .unwrap();
+    };
+    finish(&mut queue, 2, "worker");
+    let recent = queue.submit(now(), &vec![spec(); 4]).unwrap();
+    for nth in 0..4 {
+        finish(&mut queue, now() + nth, "worker");
+    }
+    let mut settings = settings(program);
+    settings.retention = Retention {
+        user_jobs_max: 2,
+        log_bytes_max: 1000,
+        ..Retention::default()
+    };
+    work(&mut queue, &settings, &|| false, &mut |_| {}).unwrap();
+    assert!(matches!(queue.job(old), Err(Error::Unknown(_))));
+    let left = queue.jobs(&Selection::default(), None, 99).unwrap();
+    let left: Vec<JobId> = left.iter().map(|job| job.id).collect();
+    assert_eq!(left, [recent[3], recent[2]]);
+    // the newest log fits into the bound
+    let logs = left.iter().map(|id| queue.log(*id, (0, 0), 9).unwrap());
+    let logs: Vec<usize> = logs.map(|pieces| pieces.len()).collect();
+    assert_eq!(logs, [1, 0]);
+    assert!(
+        queue.events(recent[0]).is_err(),
+        "its events are deleted, too"
+    );
+    // the old key names a new job now
+    assert_ne!(queue.request(now(), &spec(), &request).unwrap(), old);
 }
 
 #[test]
@@ -210,7 +265,7 @@ fn canceled_command_that_hangs_is_killed() {
         &|| false,
         &mut |activity| match activity {
             Activity::Starts(_) => {
-                let mut client = lighthaul_queue::Queue::existing(&file).unwrap();
+                let mut client = Queue::existing(&file).unwrap();
                 client.cancel(now(), id).unwrap();
             }
             Activity::Ended(_, end) => ends.push((end.end, end.exit)),
@@ -298,7 +353,7 @@ fn canceled_job_ends_its_command() {
         if let Activity::Starts(_) = activity {
             let file = file.clone();
             clients.push(std::thread::spawn(move || {
-                let mut client = lighthaul_queue::Queue::existing(&file).unwrap();
+                let mut client = Queue::existing(&file).unwrap();
                 client.cancel(now(), id).unwrap()
             }));
         }
@@ -388,7 +443,7 @@ fn owner_that_waits_gets_its_share_although_slow_copies_hold_all_slots() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let mut told = Vec::new();
-            let mut queue = lighthaul_queue::Queue::open(&place).unwrap();
+            let mut queue = Queue::open(&place).unwrap();
             work(&mut queue, &worker, &|| false, &mut |activity| {
                 if let Activity::Yields(job) = activity {
                     told.push(job.id);

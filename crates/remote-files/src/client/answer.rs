@@ -1,9 +1,11 @@
 //! Answer to one request, filled by the thread of its connection.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use lighthaul_files::hash::FileHashes;
 use lighthaul_files::request::FileInfo;
+use lighthaul_io::host::cancellation::Cancellation;
 
 use crate::failure::{Failure, FailureKind};
 use crate::message::{FileVersion, Message};
@@ -53,12 +55,18 @@ impl Answer {
         Some(failure.kind)
     }
 
-    /// Waits for the end of the answer, and returns its parts. Fails if the request did.
+    /// Waits for the end of the answer, and returns its parts. Fails if the request did, or if the task of this thread is
+    /// cancelled.
     pub(super) fn wait(&self) -> Result<MutexGuard<'_, Parts>, Failure> {
-        let waited = self
-            .ended
-            .wait_while(self.parts(), |parts| parts.end.is_none());
-        let parts = waited.unwrap_or_else(PoisonError::into_inner);
+        let task = Cancellation::current();
+        let mut parts = self.parts();
+        while parts.end.is_none() {
+            if task.is_cancelled() {
+                return Err(Failure::interrupted());
+            }
+            let waited = self.ended.wait_timeout(parts, LOOK);
+            (parts, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        }
         match &parts.end {
             Some(Err(failure)) => Err(failure.clone()),
             Some(Ok(_)) | None => Ok(parts),
@@ -107,3 +115,6 @@ impl Answer {
         self.ended.notify_all();
     }
 }
+
+/// Interval at which a thread that waits looks if its task is cancelled.
+pub(super) const LOOK: Duration = Duration::from_millis(50);

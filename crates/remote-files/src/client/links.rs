@@ -1,14 +1,18 @@
 //! Session with the server, and a new one after each loss.
 
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::Duration;
 
 use lighthaul_base::Instant;
+use lighthaul_io::error::Error as World;
+use lighthaul_io::host::cancellation::Cancellation;
 use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::wait::pause;
-use lighthaul_session::error::{Code, Error};
+use lighthaul_session::error::{Code, Error, caught};
 
+use crate::client::answer::LOOK;
 use crate::client::connector::Connector;
 use crate::client::link::Link;
 use crate::failure::{Failure, FailureKind};
@@ -28,6 +32,8 @@ pub(super) struct Links(Arc<Inner>);
 struct Present {
     link: Option<Arc<Link>>,
     failed: Option<(Instant, Failure)>,
+    /// True while a thread connects.
+    is_connecting: bool,
 }
 
 #[derive(Debug)]
@@ -35,6 +41,8 @@ struct Inner {
     connector: Box<dyn Connector>,
     request: Request,
     present: Mutex<Present>,
+    /// Raised when an attempt to connect has ended.
+    changed: Condvar,
     clock: Clock,
     /// Bytes that readers hold in advance.
     ahead: AtomicU64,
@@ -49,8 +57,9 @@ impl Links {
             request,
             present: Mutex::new(Present {
                 link: Some(Arc::new(link)),
-                failed: None,
+                ..Present::default()
             }),
+            changed: Condvar::new(),
             clock: Clock::start(),
             ahead: AtomicU64::new(0),
         })))
@@ -72,39 +81,77 @@ impl Links {
         }
     }
 
-    /// Returns the session, or a new one after a loss. Attempts to connect are repeated for `patience`.
+    /// Returns the session, or a new one after a loss. Attempts to connect are repeated for `patience`. A thread of their
+    /// own makes them, so that a caller whose task is cancelled does not wait.
     pub(super) fn link(&self, patience: Duration) -> Result<Arc<Link>, Failure> {
-        let clock = self.0.clock;
-        let begun = clock.now();
-        let deadline = begun + patience;
-        let present = self.0.present.lock();
-        let mut present = present.unwrap_or_else(PoisonError::into_inner);
-        if let Some(link) = present.link.as_ref().filter(|link| !link.has_ended()) {
-            return Ok(Arc::clone(link));
+        let inner = &self.0;
+        let begun = inner.clock.now();
+        let task = Cancellation::current();
+        let mut present = self.present();
+        loop {
+            if let Some(link) = present.link.as_ref().filter(|link| !link.has_ended()) {
+                return Ok(Arc::clone(link));
+            }
+            // an attempt that was made meanwhile
+            if let Some((at, failure)) = &present.failed
+                && *at >= begun
+            {
+                return Err(failure.clone());
+            }
+            if task.is_cancelled() {
+                return Err(Failure::interrupted());
+            }
+            if !present.is_connecting {
+                present.link = None;
+                self.start_connecting(begun + patience)?;
+                present.is_connecting = true;
+            }
+            let waited = inner.changed.wait_timeout(present, LOOK);
+            (present, _) = waited.unwrap_or_else(PoisonError::into_inner);
         }
-        // another thread has tried meanwhile
-        if let Some((at, failure)) = &present.failed
-            && *at >= begun
-        {
-            return Err(failure.clone());
-        }
-        present.link = None;
+    }
+
+    /// Starts a thread that connects until it succeeds, or until `deadline`.
+    fn start_connecting(&self, deadline: Instant) -> Result<(), Failure> {
+        let links = self.clone();
+        let thread = thread::Builder::new().name("remote connection".into());
+        let run = move || {
+            let connected = caught("remote connection", || links.connect_until(deadline));
+            let mut present = links.present();
+            present.is_connecting = false;
+            match connected {
+                Ok(link) => present.link = Some(Arc::new(link)),
+                Err(error) => {
+                    present.failed = Some((links.0.clock.now(), Failure::lost(&error)));
+                }
+            }
+            drop(present);
+            links.0.changed.notify_all();
+        };
+        let failed = |error| Failure::lost(&World::world("cannot start a thread", error).into());
+        thread.spawn(run).map(drop).map_err(failed)
+    }
+
+    /// Connects, again after failures that may pass.
+    fn connect_until(&self, deadline: Instant) -> Result<Link, Error> {
         let [mut rest, longest] = PAUSES;
         loop {
             let request = self.0.request;
             let connected = self.0.connector.connect(&request);
             match connected.and_then(|connected| Link::start(connected, request)) {
-                Ok(link) => return Ok(Arc::clone(present.link.insert(Arc::new(link)))),
-                Err(error) if is_passing(&error) && clock.now() < deadline => {}
-                Err(error) => {
-                    let failure = Failure::lost(&error);
-                    present.failed = Some((clock.now(), failure.clone()));
-                    return Err(failure);
-                }
+                Err(error) if is_passing(&error) && self.0.clock.now() < deadline => {}
+                connected => return connected,
             }
             pause(rest);
             rest = (rest * 2).min(longest);
         }
+    }
+
+    fn present(&self) -> MutexGuard<'_, Present> {
+        self.0
+            .present
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the counter of the bytes that readers hold in advance.

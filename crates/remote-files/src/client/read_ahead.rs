@@ -1,7 +1,8 @@
 //! Read-ahead of one open file: blocks that are requested, and the distance ahead of the reader.
 //!
 //! Reads that follow each other make the window grow, to four times the bytes that the reader takes in a round trip. It
-//! grows only while the reader has to wait. Other reads fetch their own bytes only.
+//! grows only while the reader has to wait, and has twice the bytes of a read at least. Other reads fetch their own bytes
+//! only.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -60,7 +61,7 @@ impl ReadAhead {
         let [window, _] = WINDOWS;
         self.window = window;
         self.next = end;
-        self.forget_others(total);
+        self.forget_others(end, total);
     }
 
     /// Requests the blocks from `offset` to `end`, and blocks ahead of `end`. `request` gets the offset of a block and
@@ -71,9 +72,12 @@ impl ReadAhead {
         total: &AtomicU64,
         mut request: impl FnMut(u64, u32) -> Option<Arc<Answer>>,
     ) -> Vec<Option<Arc<Answer>>> {
+        let [_, longest] = WINDOWS;
+        // or a program that reads much at a time would wait a round trip for each read
+        self.window = self.window.max((2 * (end - offset)).min(longest));
         self.taken += end - offset;
         self.next = self.next.max(end);
-        self.forget_others(total);
+        self.forget_others(offset, total);
         let needed = offset / BLOCK..end.div_ceil(BLOCK);
         let ahead = (end.saturating_add(self.window)).min(size).div_ceil(BLOCK);
         for block in needed.start..ahead.max(needed.end) {
@@ -126,14 +130,53 @@ impl ReadAhead {
         self.blocks.clear();
     }
 
-    /// Forgets blocks that are not near the last read.
-    fn forget_others(&mut self, total: &AtomicU64) {
-        let first = self.next.saturating_sub(BEHIND) / BLOCK;
+    /// Forgets blocks that are not near the last read, which begins at `offset`. A long read needs those at its begin.
+    fn forget_others(&mut self, offset: u64, total: &AtomicU64) {
+        let first = offset.min(self.next.saturating_sub(BEHIND)) / BLOCK;
         let last = (self.next + self.window + BEHIND) / BLOCK;
         let before = self.blocks.len();
         self.blocks
             .retain(|block, _| (first..=last).contains(block));
         let gone = (before - self.blocks.len()) as u64;
         total.fetch_sub(gone * BLOCK, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the bytes that are requested after a read.
+    fn requested(ahead: &ReadAhead) -> u64 {
+        ahead.blocks.len() as u64 * BLOCK
+    }
+
+    #[test]
+    fn large_read_requests_the_next_two_of_its_length() {
+        let total = AtomicU64::new(0);
+        let mut ahead = ReadAhead::new(Instant::ZERO);
+        let size = 200 << 20;
+        let mut requests = 0;
+        let mut read = |ahead: &mut ReadAhead, offset: u64, len: u64| {
+            let request = |_, _| {
+                requests += 1;
+                Some(Arc::default())
+            };
+            ahead.take((offset, offset + len, size), &total, request);
+            requests * BLOCK
+        };
+        // a program that looks at the begin of a file requests little
+        read(&mut ahead, 0, BLOCK);
+        assert_eq!(requested(&ahead), BLOCK + WINDOWS[0]);
+        // no block is requested again
+        assert_eq!(read(&mut ahead, BLOCK, 8 << 20), BLOCK + (24 << 20));
+        assert_eq!(requested(&ahead), 24 << 20);
+        // a read of much more is bounded, and another place begins again
+        read(&mut ahead, 9 << 20, 60 << 20);
+        assert!(requested(&ahead) <= (2 << 20) + (60 << 20) + WINDOWS[1] + 2 * BLOCK);
+        ahead.jump(150 << 20, &total);
+        assert_eq!(ahead.window, WINDOWS[0]);
+        ahead.clear(&total);
+        assert_eq!(total.load(Relaxed), 0);
     }
 }

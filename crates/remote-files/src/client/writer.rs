@@ -25,6 +25,7 @@ pub struct RemoteWriter {
     _link: Arc<Link>,
     channel: Arc<Channel>,
     handle: u64,
+    path: Vec<u8>,
     /// Version when the file was opened.
     version: FileVersion,
     state: Mutex<State>,
@@ -37,6 +38,8 @@ struct State {
     unacknowledged: VecDeque<(Arc<Answer>, usize)>,
     bytes: usize,
     failed: Option<Failure>,
+    /// True while the file has no name: without a commit, nothing remains of it.
+    is_unnamed: bool,
 }
 
 impl Drop for RemoteWriter {
@@ -53,23 +56,29 @@ impl RemoteWriter {
         mode: Option<u32>,
         is_new: bool,
     ) -> Result<Self, Failure> {
-        Self::open(files, |request| Message::Create {
+        let create = |request| Message::Create {
             request,
             path: path.to_vec(),
             mode,
             is_new,
-        })
+        };
+        Self::open(files, (path, true), create)
     }
 
     pub(super) fn append(files: &Links, path: &[u8], size: Option<u64>) -> Result<Self, Failure> {
-        Self::open(files, |request| Message::Append {
+        let append = |request| Message::Append {
             request,
             path: path.to_vec(),
             size,
-        })
+        };
+        Self::open(files, (path, false), append)
     }
 
-    fn open(files: &Links, make: impl FnOnce(u64) -> Message) -> Result<Self, Failure> {
+    fn open(
+        files: &Links,
+        (path, is_unnamed): (&[u8], bool),
+        make: impl FnOnce(u64) -> Message,
+    ) -> Result<Self, Failure> {
         let link = files.link(Duration::ZERO)?;
         let channel = link.first();
         let (handle, answer) = channel.ask(make);
@@ -78,12 +87,14 @@ impl RemoteWriter {
         let version = version.ok_or_else(no_version)?;
         let state = State {
             size: version.size,
+            is_unnamed,
             ..State::default()
         };
         Ok(Self {
             _link: link,
             channel,
             handle,
+            path: path.to_vec(),
             version,
             state: Mutex::new(state),
         })
@@ -112,7 +123,7 @@ impl RemoteWriter {
             while state.bytes + piece.len() > UNACKNOWLEDGED_MAX {
                 state.acknowledge();
             }
-            state.check()?;
+            self.check(&state)?;
             let offset = offset + (nth * PIECE_MAX) as u64;
             let write = |request| Message::Write {
                 request,
@@ -126,20 +137,21 @@ impl RemoteWriter {
         }
         // a failure is reported as early as it is known
         state.acknowledge_ended();
-        state.check()
+        self.check(&state)
     }
 
     /// Changes the size, before the first commit.
     pub fn truncate(&self, size: u64) -> Result<(), Failure> {
         let mut state = self.state();
-        state.check()?;
+        self.check(&state)?;
         let handle = self.handle;
         let truncate = |request| Message::Truncate {
             request,
             handle,
             size,
         };
-        self.channel.ask(truncate).1.version()?;
+        let truncated = self.channel.ask(truncate).1.version();
+        truncated.map_err(|failure| self.explain(&state, failure))?;
         state.size = size;
         Ok(())
     }
@@ -150,7 +162,7 @@ impl RemoteWriter {
         while !state.unacknowledged.is_empty() {
             state.acknowledge();
         }
-        state.check()?;
+        self.check(&state)?;
         let (handle, size) = (self.handle, state.size);
         let commit = |request| Message::Commit {
             request,
@@ -158,11 +170,53 @@ impl RemoteWriter {
             size,
             digest,
         };
-        let committed = self.channel.ask(commit).1.version();
-        if let Err(failure) = &committed {
-            state.failed.get_or_insert_with(|| failure.clone());
+        // the request is not sent then
+        let was_lost = self.is_lost();
+        match self.channel.ask(commit).1.version() {
+            Ok(version) => {
+                state.is_unnamed = false;
+                version.ok_or_else(no_version)
+            }
+            Err(failure) => {
+                let failure = if failure.kind == FailureKind::Lost && !was_lost {
+                    self.lost(
+                        &failure,
+                        "it is not known if the file is complete: look at it",
+                    )
+                } else {
+                    self.explain(&state, failure)
+                };
+                state.failed.get_or_insert_with(|| failure.clone());
+                Err(failure)
+            }
         }
-        committed?.ok_or_else(no_version)
+    }
+
+    /// Fails if an earlier write did.
+    fn check(&self, state: &State) -> Result<(), Failure> {
+        let failed = state.failed.clone();
+        failed.map_or(Ok(()), |failure| Err(self.explain(state, failure)))
+    }
+
+    /// Returns a failure with what remains of the file, if the connection was lost.
+    fn explain(&self, state: &State, failure: Failure) -> Failure {
+        if failure.kind != FailureKind::Lost || failure.text.starts_with(CANNOT) {
+            return failure;
+        }
+        let rest = if state.is_unnamed {
+            "the file is incomplete and has no name: write it again from its start"
+        } else {
+            "what was written since the last commit may be missing: look at the size of the file"
+        };
+        self.lost(&failure, rest)
+    }
+
+    fn lost(&self, failure: &Failure, rest: &str) -> Failure {
+        let path = String::from_utf8_lossy(&self.path);
+        Failure {
+            text: format!("{CANNOT}{path}: {}; {rest}", failure.text),
+            ..*failure
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -192,12 +246,10 @@ impl State {
             self.acknowledge();
         }
     }
-
-    /// Fails if an earlier write did.
-    fn check(&self) -> Result<(), Failure> {
-        self.failed.clone().map_or(Ok(()), Err)
-    }
 }
+
+/// Begin of the failure of a write whose connection was lost.
+const CANNOT: &str = "cannot write ";
 
 fn no_version() -> Failure {
     Failure::new(FailureKind::Other, "the server sent no version")

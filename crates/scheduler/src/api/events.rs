@@ -13,7 +13,7 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::sse::{self, KeepAlive, Sse};
-use futures_util::stream::{self, Stream};
+use futures_util::stream::{self, Stream, StreamExt};
 use lighthaul_booking::books::{Books, Principal};
 use lighthaul_booking_client::json::Event;
 use tokio::sync::watch;
@@ -44,6 +44,7 @@ async fn listen(
         let id = id.to_str().ok().and_then(|id| id.parse().ok());
         id.ok_or_else(|| ApiError::unreadable(&InvalidInput::LastEventId))
     });
+    let is_new = after.is_none();
     // subscribes first, so that no change is missed while the books are read
     let changes = state.subscribe();
     let after = match after {
@@ -63,11 +64,13 @@ async fn listen(
         till: Instant::now() + LONGEST,
         _slot: slot,
     };
+    // a client that loses the connection before the first event continues there
+    let begin = is_new.then(|| Ok(sse::Event::default().id(after.to_string())));
     let events = stream::unfold(listener, |mut listener| async move {
         let event = listener.next().await?;
         Some((Ok(event), listener))
     });
-    Ok(Sse::new(events).keep_alive(KeepAlive::default()))
+    Ok(Sse::new(stream::iter(begin).chain(events)).keep_alive(KeepAlive::default()))
 }
 
 /// Client of an event stream.

@@ -11,6 +11,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt;
 use futures_util::future::{Either, select};
+use lighthaul_booking_client::clear_text::stays_private;
 use lighthaul_booking_client::https::{HttpsClient, ServerTrust};
 use tokio::time::timeout;
 
@@ -19,12 +20,20 @@ use super::concurrency::{hold_body, on_thread};
 use super::peer::Peer;
 use super::request_memory::{RequestMemory, RequestSlot};
 
-/// HTTP client for other instances; `None` for a single instance.
-pub(crate) type Forwarder = Option<HttpsClient>;
+/// HTTP client for other instances.
+#[derive(Clone, Debug)]
+pub(crate) struct Forwarder {
+    client: HttpsClient,
+    /// True if tokens may go to other hosts without TLS, as they came here.
+    insecure: bool,
+}
 
-/// Returns a client for instances that are `known`.
-pub(crate) fn forwarder(known: ServerTrust) -> Result<Forwarder, rustls::Error> {
-    HttpsClient::new(known, TIMEOUT).map(Some)
+impl Forwarder {
+    /// Returns a client for instances that are `known`, which sends tokens without TLS only if `insecure`.
+    pub(crate) fn new(known: ServerTrust, insecure: bool) -> Result<Self, rustls::Error> {
+        let client = HttpsClient::new(known, TIMEOUT)?;
+        Ok(Self { client, insecure })
+    }
 }
 
 /// Answers a request, or forwards it to the writer. A forwarded request is not forwarded again, so
@@ -48,10 +57,10 @@ pub(crate) async fn answer(
     let body = timeout(time_limit, read_within(&slot, body)).await;
     let body = body.map_err(|_| ApiError::timed_out())??;
     hold_body(slot);
-    let Some(caller) = forwarder.filter(|_| !once) else {
+    if once {
         let request = Request::from_parts(parts, Body::from(body));
         return Ok(next.run(request).await);
-    };
+    }
     let again = parts.clone();
     let response = next
         .run(Request::from_parts(parts, Body::from(body.clone())))
@@ -59,6 +68,11 @@ pub(crate) async fn answer(
     let Some(OtherWriter(url)) = response.extensions().get().cloned() else {
         return Ok(response);
     };
+    if !forwarder.insecure && !stays_private(&url) {
+        return Err(ApiError::unavailable(format!(
+            "the writer at {url} has no TLS, so no token is sent to it: start it with TLS"
+        )));
+    }
     let path = again.uri.path_and_query().map_or("/", |path| path.as_str());
     let mut request = Asked::builder()
         .method(again.method)
@@ -76,7 +90,7 @@ pub(crate) async fn answer(
         .header(FORWARDED, HeaderValue::from_static("1"))
         .body(body.to_vec());
     let request = request.map_err(|why| ApiError::unavailable(why.to_string()))?;
-    let asked = on_thread(move || ask(&caller, request, &url)).await;
+    let asked = on_thread(move || ask(&forwarder.client, request, &url)).await;
     asked.unwrap_or_else(|_| Err(ApiError::fault()))
 }
 

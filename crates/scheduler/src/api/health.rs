@@ -25,20 +25,20 @@ pub(crate) fn router() -> OpenApiRouter<ApiState> {
 /// Get the status and the time of the scheduler
 #[utoipa::path(get, path = "/healthz", responses((status = 200, description = "The service answers", body = Health), ApiError))]
 async fn health(State(state): State<ApiState>) -> Result<Json<Health>, ApiError> {
-    Ok(Json(health_of(state.status())))
+    Ok(Json(health_of(&state, state.status())))
 }
 
 /// Check if the books can be read and written
 #[utoipa::path(get, path = "/readyz", responses((status = 200, description = "The service can book", body = Health), ApiError))]
 async fn ready(State(state): State<ApiState>) -> Result<Json<Health>, ApiError> {
-    let health = health_of(state.status());
+    let health = health_of(&state, state.status());
     match health.fault {
         Some(why) => Err(ApiError::unavailable(why)),
         None => Ok(Json(health)),
     }
 }
 
-fn health_of(status: Status) -> Health {
+fn health_of(state: &ApiState, status: Status) -> Health {
     let now = ApiState::now();
     let age = Duration::from_nanos(now.0.saturating_sub(status.at.0));
     let stale = (age > STALE).then(|| {
@@ -49,6 +49,7 @@ fn health_of(status: Status) -> Health {
         now,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         writer: status.writer,
+        queue_fault: state.queue_fault(),
         fault: status.why.or(stale),
     }
 }
@@ -57,7 +58,8 @@ fn health_of(status: Status) -> Health {
 #[utoipa::path(get, path = "/metrics",
     responses((status = 200, description = "Counters and gauges", body = String, content_type = "application/openmetrics-text"), ApiError))]
 async fn metrics(State(state): State<ApiState>) -> Result<impl IntoResponse, ApiError> {
-    let page = state.metrics().print(state.slots().left());
+    let queue_works = state.queue_fault().is_none();
+    let page = state.metrics().print(state.slots().left(), queue_works);
     let page = page.map_err(|_| ApiError::fault())?;
     Ok(([(CONTENT_TYPE, KIND)], page))
 }

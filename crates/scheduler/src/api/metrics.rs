@@ -20,6 +20,7 @@ pub(crate) struct Metrics {
     taken: Histogram,
     changes: Family<[(&'static str, &'static str); 1], Counter>,
     slots: Gauge,
+    queue: Gauge,
 }
 
 impl Metrics {
@@ -32,6 +33,7 @@ impl Metrics {
             taken: Histogram::new(exponential_buckets(0.001, 2.0, 15)),
             changes: Family::default(),
             slots: Gauge::default(),
+            queue: Gauge::default(),
         };
         metrics.registered()
     }
@@ -61,6 +63,11 @@ impl Metrics {
             "Free slots for event streams",
             self.slots.clone(),
         );
+        registry.register(
+            "queue_up",
+            "1 if the queue of jobs works or there is none, 0 if it fails",
+            self.queue.clone(),
+        );
         self
     }
 
@@ -80,8 +87,9 @@ impl Metrics {
         self.changes.get_or_create(&[("outcome", outcome)]).inc();
     }
 
-    /// Returns all metrics as text, with the number of free event streams.
-    pub(crate) fn print(&self, slots: usize) -> Result<String, fmt::Error> {
+    /// Returns all metrics as text, with the number of free event streams. `queue_works` is false if a queue fails.
+    pub(crate) fn print(&self, slots: usize, queue_works: bool) -> Result<String, fmt::Error> {
+        self.queue.set(queue_works.into());
         self.slots.set(i64::try_from(slots).unwrap_or(i64::MAX));
         let mut text = String::new();
         encode(&mut text, &self.registry)?;

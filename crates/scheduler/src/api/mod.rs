@@ -29,6 +29,6 @@ mod response_memory;
 pub mod router;
 mod state;
 
-pub(crate) use forward::forwarder;
+pub(crate) use forward::Forwarder;
 pub(crate) use peer::Peer;
 pub(crate) use state::ApiState;

@@ -130,6 +130,34 @@ impl ApiState {
         }
     }
 
+    /// Looks after the queue, if the scheduler has one.
+    pub(crate) async fn look_after_jobs(&self) {
+        let state = Arc::clone(&self.0);
+        let looked = on_thread(move || {
+            let Some(desk) = &state.jobs else {
+                return;
+            };
+            let now = unix_nanos() / 1_000_000_000;
+            desk.look(
+                |name| state.books.policy_of(name),
+                |name| state.authenticator.standing(name, now),
+            );
+        });
+        if looked.await.is_err() {
+            warn!("a look at the queue of jobs has failed");
+        }
+    }
+
+    /// Returns true if the scheduler has a queue.
+    pub(crate) fn has_jobs(&self) -> bool {
+        self.0.jobs.is_some()
+    }
+
+    /// Returns the fault of the queue, if there is one that cannot be used.
+    pub(crate) fn queue_fault(&self) -> Option<String> {
+        self.0.jobs.as_ref()?.fault()
+    }
+
     /// Writes a change to the audit log.
     fn audit<T: Changed>(
         &self,

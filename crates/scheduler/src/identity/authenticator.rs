@@ -1,6 +1,6 @@
 //! Authentication by bearer tokens. The checks are in `checks`.
 
-use lighthaul_booking::books::Principal;
+use lighthaul_booking::books::{Principal, Role};
 
 use super::checks;
 use super::jwks::Keys;
@@ -15,6 +15,17 @@ pub struct Authenticator {
     pub tokens: Option<Tokens>,
     /// Issuer of signed tokens, and its keys.
     pub issuer: Option<(Issuer, Keys)>,
+}
+
+/// Standing of a client that shows no token now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// Some token of it has this role.
+    Has(Role),
+    /// No token of it is valid any more.
+    Gone,
+    /// The file of tokens cannot be read now.
+    Unknown,
 }
 
 /// Reason for which a client is not authenticated.
@@ -39,6 +50,28 @@ pub enum AuthError {
 }
 
 impl Authenticator {
+    /// Returns the standing of the client `name` at `now`, in seconds since 1970. Clients of an issuer count as users,
+    /// since only their tokens have their roles.
+    pub(crate) fn standing(&self, name: &str, now: u64) -> Standing {
+        if let Some((_, issuer)) = name.rsplit_once('@') {
+            let known = self.issuer.as_ref();
+            let is_known = known.is_some_and(|(known, _)| known.short_name() == issuer);
+            return if is_known {
+                Standing::Has(Role::User)
+            } else {
+                Standing::Gone
+            };
+        }
+        let Some(tokens) = &self.tokens else {
+            return Standing::Gone;
+        };
+        match checks::listed_role(tokens, name, now) {
+            Ok(Some(role)) => Standing::Has(role),
+            Ok(None) => Standing::Gone,
+            Err(_) => Standing::Unknown,
+        }
+    }
+
     /// Returns the client of an `Authorization` header, at `now` in seconds since 1970. Blocks while the keys of the
     /// issuer are fetched.
     pub fn authenticate(

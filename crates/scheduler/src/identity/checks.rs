@@ -8,6 +8,8 @@
 //! 3. Signed tokens: algorithm, key, signature, required claims, issuer, audience, time, subject,
 //!    role.
 
+use std::io;
+
 use lighthaul_booking::books::{Principal, Role};
 use lighthaul_io::crypto::identity::Fingerprint;
 use ring::signature::{
@@ -36,6 +38,18 @@ pub(super) fn bearer(tokens: &Tokens, token: &str, now: u64) -> Option<Principal
     let found = found.filter(|entry| entry.expires.is_none_or(|end| now < end));
     let principal = found.map(|entry| entry.bearer.clone()).next_back();
     principal.filter(|_| !is_denied)
+}
+
+/// Returns the highest role of the secret tokens of `name` that are valid at `now`, or none if it has no such token. Fails
+/// while the file of tokens cannot be read.
+pub(super) fn listed_role(tokens: &Tokens, name: &str, now: u64) -> io::Result<Option<Role>> {
+    let list = tokens.list()?;
+    let valid = list.entries.iter().filter(|entry| {
+        entry.bearer.name == name
+            && entry.expires.is_none_or(|end| now < end)
+            && !list.denied.contains(&entry.token)
+    });
+    Ok(valid.map(|entry| entry.bearer.role).max())
 }
 
 /// Returns the client of a token that one of `keys` has signed, and that is valid at `now`, in seconds since 1970. The

@@ -17,6 +17,7 @@ pub(crate) mod rate_limiter;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use authenticator::Standing;
 pub use authenticator::{AuthError, Authenticator};
 pub use jwks::Keys;
 pub use jwt::Issuer;

@@ -9,11 +9,15 @@ use lighthaul_booking_client::json::{
 };
 use lighthaul_io::crypto::identity::Fingerprint;
 use lighthaul_queue::list::Selection;
-use lighthaul_queue::{JobId, Queue, Request, RequestKey, Result as QueueResult, owner};
+use lighthaul_queue::{
+    Error as QueueError, JobId, Queue, Request, RequestKey, Result as QueueResult, owner,
+};
 
 use super::job_error::JobError;
 use super::specification::{permit, specification};
 use super::view;
+use super::watch::{Watch, check_runs};
+use crate::identity::Standing;
 
 /// Result of a request about jobs.
 pub type Result<T> = std::result::Result<T, JobError>;
@@ -23,6 +27,7 @@ pub type Result<T> = std::result::Result<T, JobError>;
 pub struct JobDesk {
     place: PathBuf,
     idle: Mutex<Vec<Queue>>,
+    watch: Watch,
 }
 
 /// Selection of jobs of a list.
@@ -45,7 +50,30 @@ impl JobDesk {
         Ok(Self {
             place,
             idle: Mutex::new(vec![queue]),
+            watch: Watch::start(),
         })
+    }
+
+    /// Looks after the queue: checks its store at times, and the runs of series whose time has come.
+    pub(crate) fn look(
+        &self,
+        policy_of: impl Fn(&str) -> Policy,
+        standing_of: impl Fn(&str) -> Standing,
+    ) {
+        let is_due = self.watch.takes_check();
+        let looked = self.with(|queue| {
+            if is_due {
+                let now = queue.now()?;
+                queue.check_store(now)?;
+            }
+            check_runs(queue, policy_of, standing_of)
+        });
+        self.watch.note(&looked);
+    }
+
+    /// Returns the fault of the queue, if it cannot be used.
+    pub(crate) fn fault(&self) -> Option<String> {
+        self.watch.fault()
     }
 
     /// Submits a job. A repeated request with the same key returns the job of the first one.
@@ -188,7 +216,10 @@ impl JobDesk {
     }
 
     /// Executes an action with a connection that no other request uses.
-    fn with<T>(&self, act: impl FnOnce(&mut Queue) -> Result<T>) -> Result<T> {
+    fn with<T, E: From<QueueError>>(
+        &self,
+        act: impl FnOnce(&mut Queue) -> std::result::Result<T, E>,
+    ) -> std::result::Result<T, E> {
         let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let open = idle().pop();
         let mut queue = match open {

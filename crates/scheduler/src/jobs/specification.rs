@@ -20,7 +20,9 @@ pub(super) fn specification(
     if new.sources.is_empty() || new.sources.len() > SOURCES_MAX {
         return Err(JobError::Misuse("a job has 1 to 100 sources"));
     }
-    check_places(principal, policy, (&new.sources, &new.target), new.priority)?;
+    let places = places(&new.sources, &new.target)?;
+    check_places(principal, policy, &places, new.priority)?;
+    check_objects(&places, &new.options)?;
     if new.every.is_some() && new.start_by.is_some() {
         return Err(JobError::Misuse("a job with every has no start_by"));
     }
@@ -73,28 +75,66 @@ pub(super) fn permit(
     if principal.role >= Role::Operator {
         return Ok(());
     }
-    let places = command.iter().position(|word| word == "--");
-    let places = places.and_then(|at| command.get(at + 1..));
-    let Some((target, sources)) = places.and_then(<[String]>::split_last) else {
+    let marked = command.iter().position(|word| word == "--");
+    let words = marked.and_then(|at| command.get(at + 1..));
+    let Some((target, sources)) = words.and_then(<[String]>::split_last) else {
         return Err(JobError::Misuse("the job has no places; submit it again"));
     };
-    check_places(principal, policy, (sources, target), priority)
+    check_places(principal, policy, &places(sources, target)?, priority)
 }
 
-/// Checks the places and the priority of a job: each place is one that jobs may name, and the policy of a user permits it.
+/// Sources and target of a job.
+type Places = (Vec<JobPlace>, JobPlace);
+
+/// Reads the places of a job, each of which must be one that jobs may name.
+fn places(sources: &[String], target: &str) -> Result<Places, JobError> {
+    let sources = sources.iter().map(|text| text.parse());
+    Ok((sources.collect::<Result<_, _>>()?, target.parse()?))
+}
+
+/// Refuses copies that object stores cannot make, and options that have no meaning for them.
+fn check_objects((sources, target): &Places, options: &CopyOptions) -> Result<(), JobError> {
+    if target.is_web() {
+        let text =
+            "a web server can only be a source: name a daemon or an object store as the target";
+        return Err(JobError::Misuse(text));
+    }
+    let mut all = sources.iter().chain([target]);
+    if !all.any(JobPlace::is_object) {
+        return Ok(());
+    }
+    if !sources.iter().chain([target]).all(JobPlace::is_object) {
+        let text =
+            "a job has places of daemons only, or places of object stores only: name one kind";
+        return Err(JobError::Misuse(text));
+    }
+    let refused = [
+        (
+            options.rate.is_some(),
+            "rate does not apply to object stores: omit it",
+        ),
+        (
+            options.archive,
+            "archive does not apply to object stores, which keep no owners: omit it",
+        ),
+    ];
+    match refused.into_iter().find(|(is_set, _)| *is_set) {
+        Some((_, text)) => Err(JobError::Misuse(text)),
+        None => Ok(()),
+    }
+}
+
+/// Checks the places and the priority of a job, which the policy of a user must permit.
 fn check_places(
     principal: &Principal,
     policy: &Policy,
-    (sources, target): (&[String], &str),
+    (sources, target): &Places,
     priority: i32,
 ) -> Result<(), JobError> {
-    let sources = sources.iter().map(|text| text.parse());
-    let sources: Vec<JobPlace> = sources.collect::<Result<_, _>>()?;
-    let target: JobPlace = target.parse()?;
     if principal.role >= Role::Operator {
         return Ok(());
     }
-    policy.check_job(&principal.name, &sources, &target)?;
+    policy.check_job(&principal.name, sources, target)?;
     if priority > 0 {
         return Err(JobError::Forbidden {
             name: principal.name.clone(),
@@ -244,6 +284,58 @@ mod tests {
         assert!(matches!(why, JobError::Forbidden { .. }), "{why}");
         assert!(specification(&olga(), &permissive(), &urgent).is_ok());
     }
+
+    #[test]
+    fn options_and_places_that_object_stores_cannot_have_are_refused() {
+        let with = |source: &str, target: &str, options: CopyOptions| {
+            let new = NewJob {
+                options,
+                ..job(source, target)
+            };
+            specification(&olga(), &permissive(), &new).map_err(|why| why.to_string())
+        };
+        let rate = || CopyOptions {
+            rate: Some(lighthaul_booking_client::json::Bps(5_000_000)),
+            ..CopyOptions::default()
+        };
+        let archive = || CopyOptions {
+            archive: true,
+            ..CopyOptions::default()
+        };
+        for (options, name) in [(rate(), "rate"), (archive(), "archive")] {
+            for source in ["s3://b/k", "https://web.example.org/k"] {
+                let why = with(source, "gs://c/k", options.clone()).unwrap_err();
+                assert!(
+                    why.starts_with(&format!("{name} does not apply to object stores")),
+                    "{why}"
+                );
+            }
+            assert!(with("lh://near/a", "lh://far/b", options).is_ok());
+        }
+        let other = CopyOptions {
+            delete: true,
+            update: true,
+            checksum: true,
+            exclude: vec!["*.tmp".to_owned()],
+            ..CopyOptions::default()
+        };
+        assert!(with("s3://b/k/", "az://c/k/", other).is_ok());
+        for (source, target) in [
+            ("s3://b/k", "lh://far/b"),
+            ("lh://near/a", "s3://b/k"),
+            ("https://web.example.org/k", "lh://far/b"),
+        ] {
+            let why = with(source, target, CopyOptions::default()).unwrap_err();
+            assert!(why.contains("name one kind"), "{why}");
+        }
+        let why = with(
+            "s3://b/k",
+            "https://web.example.org/k",
+            CopyOptions::default(),
+        );
+        assert!(why.unwrap_err().contains("only be a source"));
+    }
+
     #[test]
     fn jobs_that_cost_too_much_are_refused() {
         let near = |length: usize| format!("lh://near/{}", "x".repeat(length));

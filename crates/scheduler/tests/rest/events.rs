@@ -27,7 +27,10 @@ fn events_arrive_in_order_and_continue_after_a_reconnect() {
         ..bytes(1_000_000)
     };
     let first = ada.reserve(&request).unwrap();
-    let mut heard = ada.events(0).unwrap().map(Result::unwrap);
+    let mut heard = ada
+        .follow_reservations(Some(0))
+        .unwrap()
+        .map(Result::unwrap);
     let one = heard.next().unwrap();
     assert_eq!(
         (one.kind, one.reservation.id),
@@ -43,14 +46,14 @@ fn events_arrive_in_order_and_continue_after_a_reconnect() {
     );
     assert!(two.seq > one.seq && two.at >= one.at);
     let again = ada
-        .events(one.seq)
+        .follow_reservations(Some(one.seq))
         .unwrap()
         .map(Result::unwrap)
         .next()
         .unwrap();
     assert_eq!(again, two);
     let all: Vec<_> = olga
-        .events(0)
+        .follow_reservations(Some(0))
         .unwrap()
         .map(Result::unwrap)
         .take(3)
@@ -167,7 +170,10 @@ fn operator_demoted_to_user_receives_no_events_of_other_owners() {
             start: Some(ahead(600)),
             ..bytes(1_000_000)
         };
-        let mut heard = mia.events(0).unwrap().map(Result::unwrap);
+        let mut heard = mia
+            .follow_reservations(Some(0))
+            .unwrap()
+            .map(Result::unwrap);
         let others = bob.reserve(&request).unwrap();
         assert_eq!(heard.next().unwrap().reservation.id, others.id);
         relist(&test_server, "mia", Some("mia user"));
@@ -195,7 +201,10 @@ fn operator_demoted_to_user_receives_no_events_of_other_owners() {
 fn stream_of_an_unchanged_token_continues() {
     let test_server = TestServer::new();
     let ada = test_server.client("ada");
-    let mut heard = ada.events(0).unwrap().map(Result::unwrap);
+    let mut heard = ada
+        .follow_reservations(Some(0))
+        .unwrap()
+        .map(Result::unwrap);
     let request = NewReservation {
         start: Some(ahead(600)),
         ..bytes(1_000_000)

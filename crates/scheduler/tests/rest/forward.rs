@@ -92,7 +92,12 @@ fn changes_are_forwarded_to_the_writer_and_visible_everywhere() {
     );
     let missing = problem(ada.commit(made.id + 100, ""));
     assert_eq!(missing.status, 404);
-    let first = ada.events(0).unwrap().next().unwrap().unwrap();
+    let first = ada
+        .follow_reservations(Some(0))
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap();
     assert_eq!(first.reservation.id, made.id);
 }
 

@@ -1,15 +1,21 @@
 //! Jobs over REST: rights, limits, and what a worker gets.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
+use lighthaul_base::Instant;
 use lighthaul_booking::books::{Config, Policy};
 use lighthaul_booking_client::client::ClientError;
 use lighthaul_booking_client::jobs::JobFilter;
 use lighthaul_booking_client::json::{CopyOptions, JobStatus, NewJob};
+use lighthaul_io::host::clock::Clock;
+use lighthaul_io::host::wait::pause;
 use lighthaul_queue::claims::Report;
 use lighthaul_queue::job::{AttemptEnd, JobEnd};
+use lighthaul_queue::list::Selection;
 use lighthaul_queue::worker::now;
-use lighthaul_queue::{JobId, JobSpec, Queue, owner};
+use lighthaul_queue::{JobId, JobSpec, JobState, Queue, owner};
+use rusqlite::Connection;
 
 use crate::test_server::{Setup, TestServer, problem};
 
@@ -337,7 +343,7 @@ fn signatures_and_faults_of_the_queue_are_not_told_to_clients() {
         shown.contains("https://b/a?(hidden)") && !shown.contains("1234"),
         "{shown}"
     );
-    let damage = rusqlite::Connection::open(server.folder.join("jobs")).unwrap();
+    let damage = Connection::open(server.folder.join("jobs")).unwrap();
     damage
         .execute_batch("ALTER TABLE job RENAME TO other")
         .unwrap();
@@ -423,4 +429,109 @@ fn scheduler_without_a_queue_says_so() {
         (404, "urn:lighthaul:problem:no-queue")
     );
     assert!(problem.detail.contains("--jobs"), "{problem:?}");
+}
+
+/// Waits until a condition is true, for at most 30 seconds.
+fn until(done: impl FnMut() -> bool) {
+    let clock = Clock::start();
+    let mut done = done;
+    while !done() {
+        let waited = clock.now().since(Instant::ZERO);
+        assert!(waited < Duration::from_secs(30), "it takes too long");
+        pause(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn each_run_of_a_series_is_checked_and_its_end_has_a_reason() {
+    let server = server();
+    let mut queue = queue(&server);
+    // as they were permitted when they were submitted
+    let series = [
+        ("ada", "lh://far/home/ada/"),
+        ("bob", "lh://far/home/ada/"),
+        ("eve", "lh://far/home/eve/"),
+        ("olga", "lh://elsewhere/"),
+    ];
+    let jobs = series.map(|(name, target)| JobSpec {
+        owner: owner::of_client(name),
+        command: ["cp", "--", "lh://near/results", target]
+            .map(str::to_owned)
+            .to_vec(),
+        directory: "/".into(),
+        every: Some(1000),
+        ..JobSpec::default()
+    });
+    queue.submit(now(), &jobs).unwrap();
+    for run in queue.claim(now(), "worker", 60_000, 9).unwrap() {
+        let end = AttemptEnd {
+            end: JobEnd::Done,
+            exit: Some(0),
+            text: String::new(),
+        };
+        let finished = queue.finish(now(), run.attempt(), &end, &Report::default());
+        assert!(finished.unwrap());
+    }
+    let mut last = |name: &str| {
+        let selection = Selection {
+            owner: Some(owner::of_client(name)),
+            states: Vec::new(),
+        };
+        queue.jobs(&selection, None, 1).unwrap().remove(0)
+    };
+    for name in ["ada", "olga"] {
+        until(|| last(name).state == JobState::Queued);
+        assert_eq!(last(name).every, Some(1000), "{name}");
+    }
+    for (name, why) in [
+        (
+            "bob",
+            "the series ends: the policy of bob permits no job to copy to lh://far/home/ada/",
+        ),
+        ("eve", "the series ends: no token of eve is valid any more"),
+    ] {
+        until(|| last(name).state == JobState::Failed);
+        let ended = last(name);
+        assert!(ended.text.starts_with(why), "{}", ended.text);
+        assert_eq!(ended.every, None);
+    }
+    // the owner sees the reason
+    let seen = server.client("bob").jobs(&JobFilter::default()).unwrap();
+    assert!(seen.items[0].text.contains("the series ends"), "{seen:?}");
+}
+
+#[test]
+fn health_shows_that_the_queue_fails() {
+    let server = server();
+    let client = server.client("ada");
+    assert_eq!(client.health().unwrap().queue_fault, None);
+    let store = Connection::open(server.folder.join("jobs")).unwrap();
+    store
+        .execute_batch("ALTER TABLE ending RENAME TO lost")
+        .unwrap();
+    until(|| client.health().unwrap().queue_fault.is_some());
+    let (status, _, text) = server.raw("GET", "/healthz", "", "");
+    assert_eq!(status, 200);
+    let fault = "the queue of jobs cannot be used: the log of the scheduler has the reason";
+    assert!(text.contains(fault), "{text}");
+    assert!(
+        !text.contains("ending"),
+        "names of tables are for operators"
+    );
+    let (_, _, metrics) = server.raw("GET", "/metrics", "", "");
+    assert!(
+        metrics.contains("lighthaul_scheduler_queue_up 0"),
+        "{metrics}"
+    );
+    // the books can still be used
+    assert_eq!(server.raw("GET", "/readyz", "", "").0, 200);
+    store
+        .execute_batch("ALTER TABLE lost RENAME TO ending")
+        .unwrap();
+    until(|| client.health().unwrap().queue_fault.is_none());
+    let (_, _, metrics) = server.raw("GET", "/metrics", "", "");
+    assert!(
+        metrics.contains("lighthaul_scheduler_queue_up 1"),
+        "{metrics}"
+    );
 }

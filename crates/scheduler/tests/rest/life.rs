@@ -75,7 +75,7 @@ fn uncommitted_reservation_expires() {
             ..bytes(1_000_000)
         })
         .unwrap();
-    let events = ada.events(0).unwrap();
+    let events = ada.follow_reservations(Some(0)).unwrap();
     let ended = events
         .map(Result::unwrap)
         .find(|event| event.reservation.state == ReservationState::Terminated)
