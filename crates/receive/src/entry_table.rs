@@ -422,7 +422,7 @@ impl EntryTable {
         self.lock().links.begin(number, entry, left);
     }
 
-    /// Queues a hard link to entry `first`. Returns false if that entry is unknown.
+    /// Queues a hard link to entry `first`. Returns false if that entry is unknown, or is another file.
     pub(crate) fn link(&self, first: u64, name: Name) -> bool {
         self.lock().links.wait(first, name)
     }

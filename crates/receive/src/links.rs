@@ -6,12 +6,14 @@
 //! ```
 //!
 //! `Links` knows each listed first name by the number of its entry, and forgets it with its last
-//! name. Both limits of the table bound memory; names beyond them become files of their own.
+//! name. A name with another size, time or kind than the first is a file of its own: its inode has the
+//! number of a removed one. Both limits of the table bound memory; names beyond them become
+//! files of their own.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
 
-use lighthaul_files::manifest::Entry;
+use lighthaul_files::manifest::{Entry, EntryKind};
 use lighthaul_fs::disk::Root;
 
 /// Maximum number of files in the table, as on the sending side.
@@ -44,6 +46,10 @@ pub(crate) struct Links {
 #[derive(Debug)]
 struct First {
     path: Vec<u8>,
+    /// Kind and size of the file, or target of the symbolic link.
+    kind: EntryKind,
+    /// Modification time.
+    time: (i64, u32),
     /// Names that were not listed yet.
     left: u64,
     settled: Option<Result<(), u8>>,
@@ -54,13 +60,15 @@ impl Links {
     /// Records that `left` more names of entry `number` may follow. If the table is full, they
     /// become separate files.
     pub(crate) fn begin(&mut self, number: u64, entry: &Entry, left: u64) {
-        let octets = self.octets + entry.path.len();
+        let octets = self.octets + octets(&entry.path, &entry.kind);
         if left == 0 || self.firsts.len() >= FIRSTS_MAX || octets > OCTETS_MAX {
             return;
         }
         self.octets = octets;
         let first = First {
             path: entry.path.clone(),
+            kind: entry.kind.clone(),
+            time: (entry.seconds, entry.nanos),
             left,
             settled: None,
             waiting: Vec::new(),
@@ -68,11 +76,15 @@ impl Links {
         self.firsts.insert(number, first);
     }
 
-    /// Lets `name` wait for entry `first`. Returns false if that entry is unknown.
+    /// Lets `name` wait for entry `first`. Returns false if that entry is unknown, or is another file.
     pub(crate) fn wait(&mut self, first: u64, name: Name) -> bool {
         let Some(file) = self.firsts.get_mut(&first) else {
             return false;
         };
+        let time = (name.entry.seconds, name.entry.nanos);
+        if file.kind != name.entry.kind || file.time != time {
+            return false;
+        }
         file.left = file.left.saturating_sub(1);
         self.open.insert(name.number);
         file.waiting.push(name);
@@ -111,10 +123,19 @@ impl Links {
             self.ready.push_back((name, target.clone()));
         }
         if file.left == 0 {
-            self.octets -= file.path.len();
+            self.octets -= octets(&file.path, &file.kind);
             self.firsts.remove(&first);
         }
     }
+}
+
+/// Returns the octets that a first name takes.
+fn octets(path: &[u8], kind: &EntryKind) -> usize {
+    let target = match kind {
+        EntryKind::Link(target) => target.len(),
+        EntryKind::File(_) | EntryKind::Folder | EntryKind::FolderEnd => 0,
+    };
+    path.len() + target
 }
 
 /// Other directories with files to link to, opened for the first entry.
@@ -157,5 +178,42 @@ mod tests {
         // all names of the first file were listed
         assert!(!links.wait(1, name(7)) && links.wait(2, name(8)));
         assert_eq!(links.octets, 1);
+    }
+    /// A file system may give the inode number of a removed file to a new one during a copy.
+    #[test]
+    fn name_with_another_look_than_the_first_does_not_wait() {
+        let file = |size| Entry {
+            kind: EntryKind::File(size),
+            ..name(0).entry
+        };
+        let link = |target: &[u8]| Entry {
+            kind: EntryKind::Link(target.to_vec()),
+            ..name(0).entry
+        };
+        let later = |entry: Entry| Entry {
+            seconds: 1,
+            ..entry
+        };
+        let finer = |entry: Entry| Entry { nanos: 1, ..entry };
+        for (first, other, waits) in [
+            (file(3), file(3), true),
+            (file(3), file(4), false),
+            (file(3), later(file(3)), false),
+            (file(3), finer(file(3)), false),
+            (file(0), link(b"x"), false),
+            (link(b"x"), link(b"x"), true),
+            (link(b"x"), link(b"y"), false),
+        ] {
+            let mut links = Links::default();
+            links.begin(1, &first, 1);
+            links.settle(1, Ok(()));
+            let second = Name {
+                entry: other.clone(),
+                ..name(2)
+            };
+            assert_eq!(links.wait(1, second), waits, "{other:?}");
+            assert_eq!(links.next().is_some(), waits, "{other:?}");
+            assert_eq!(links.octets == 0, waits);
+        }
     }
 }
