@@ -114,7 +114,12 @@ impl EntryChecker<'_> {
             && there.size == entry.size()
             && (there.seconds, there.nanos) == (entry.seconds, entry.nanos)
             && there.mode == entry.mode & 0o7777;
-        same && (entry.digest.is_none() || digest_of(root, entry) == entry.digest)
+        let is_equal = match entry.digest {
+            Some(_) => digest_of(root, entry) == entry.digest,
+            // a file that the source could not read
+            None => !self.transfer.options().checksum,
+        };
+        same && is_equal
             && (entry.extras.is_none() || self.metadata.differences(root, entry).is_empty())
     }
 }
