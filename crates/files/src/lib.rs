@@ -14,6 +14,7 @@
 //! - [`request`]: requests about files; [`execute`]: their execution; [`remote`]: execution for a
 //!   peer
 //! - [`free_space`]: comparison with the size of wanted files; [`source_names`]: names at the source
+//! - [`list_check`]: entries that a peer may list; [`folder_set`]: directories of a list
 //! - [`special`]: devices, FIFOs and sockets; [`notes`]: messages that are shown once
 
 pub mod backups;
@@ -22,6 +23,7 @@ pub mod digest;
 pub mod error;
 pub mod execute;
 pub mod filter;
+pub mod folder_set;
 pub mod free_space;
 pub mod glob;
 pub mod hard_links;
@@ -29,6 +31,7 @@ pub mod hash;
 pub mod inspect;
 pub mod item;
 pub mod list;
+pub mod list_check;
 pub mod listed;
 pub mod manifest;
 pub mod mode_changes;

@@ -114,7 +114,7 @@ impl EntryChecker<'_> {
         }
         if self.transfer.options().dry_run.is_some() {
             if entry.kind == EntryKind::Folder {
-                place.emptied = Some(entry.path.clone());
+                place.emptied.add(&entry.path)?;
             }
             return Ok(there);
         }

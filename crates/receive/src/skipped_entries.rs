@@ -42,7 +42,7 @@ impl EntryChecker<'_> {
             place.source_names.add(entry);
         }
         if entry.kind == EntryKind::Folder {
-            place.skipped = Some(entry.path.clone());
+            place.skipped.add(&entry.path)?;
         }
         if self.transfer.options().dry_run == Some(Detail::Explain) {
             self.plan(Action::Skip, entry, why)?;
