@@ -307,7 +307,7 @@ impl EntryChecker<'_> {
     ) -> Result<Option<WantedFile>, Error> {
         let path = entry.path();
         if self.prunes() {
-            place.source_names.add(entry);
+            place.source_names.add(entry)?;
         }
         if let Some(backups) = self.transfer.table.backups.get() {
             backups.list(&entry.path);

@@ -39,7 +39,7 @@ impl EntryChecker<'_> {
             return Ok(false);
         }
         if self.prunes() {
-            place.source_names.add(entry);
+            place.source_names.add(entry)?;
         }
         self.check_name(place, number, entry)?;
         if self.transfer.options().dry_run.is_some() {

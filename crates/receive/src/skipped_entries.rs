@@ -39,7 +39,7 @@ impl EntryChecker<'_> {
         };
         // the source has it, so that it is not deleted
         if self.prunes() {
-            place.source_names.add(entry);
+            place.source_names.add(entry)?;
         }
         if entry.kind == EntryKind::Folder {
             place.skipped.add(&entry.path)?;

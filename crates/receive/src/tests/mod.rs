@@ -3,6 +3,7 @@
 //! - `bench`: copies
 //! - `copied`: parts of files that are copied from old versions
 //! - `entry_checker`: lists of entries, handled by `checked_list`
+//! - `folded_names`: targets that ignore case
 //! - `hostile_lists`: lists of a peer that lists what it must not; `compared_digests`: comparison by digests
 //! - `in_place`: files that are written under their final names; `link_dest`: links to files of other directories
 //! - `rejected_list`: lists that are rejected; `dry_run`: lists in a dry run
@@ -20,6 +21,7 @@ mod compared_digests;
 mod copied;
 mod dry_run;
 mod entry_checker;
+mod folded_names;
 mod hostile_lists;
 mod in_place;
 mod link_dest;
