@@ -150,10 +150,15 @@ impl<'a> Publisher<'a> {
         self.link();
         self.leave();
         self.finish_top();
-        if self.checks.sync {
+        let has_synced = self.checks.sync;
+        if has_synced {
             self.sync(&Unsynced::FileSystem)?;
         }
-        self.table.placed.sync(|| Ok(()))
+        self.table.placed.sync(|| {
+            // the sender removes its files even if the copy need not sync
+            let unsynced = (!has_synced).then_some(&Unsynced::FileSystem);
+            unsynced.map_or(Ok(()), |unsynced| self.sync(unsynced))
+        })
     }
 
     /// Adds the content of a job.
