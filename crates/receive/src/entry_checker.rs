@@ -30,7 +30,7 @@ use lighthaul_session::topic::decode;
 
 use super::contents::{Contents, ContentsWriter};
 use super::deletions::Deletions;
-use super::entry_table::Settled;
+use super::entry_table::{EntryTable, Settled};
 use super::job::Job;
 use super::links::{Name, References};
 use super::metadata::MetadataWriter;
@@ -182,6 +182,7 @@ impl EntryChecker<'_> {
         (contents, writer): &mut (Contents, Option<ContentsWriter>),
     ) -> Result<(), Error> {
         let first = place.listed;
+        self.await_table(EntryTable::is_full)?;
         let mut wanted = self.check_page(place, packed)?;
         self.sync_stage_log(place)?;
         if let Some(writer) = writer {
@@ -256,12 +257,13 @@ impl EntryChecker<'_> {
                 .apply(&mut entry, self.transfer.options().keep);
             self.metadata.report(withheld);
             self.keep_special_bits(place, &mut entry);
+            self.transfer.table.hold(&entry);
             if place.skips(&entry) {
                 if entry.kind == EntryKind::FolderEnd {
                     place.source_names.end_folder(&entry.path, Vec::new());
                     place.skipped.remove(&entry.path);
                 }
-                self.transfer.table.skip(number);
+                self.transfer.table.skip(number, &entry);
                 continue;
             }
             let result = self.check(place, number, &entry);

@@ -276,9 +276,10 @@ impl TableState {
     }
 
     /// Counts one more entry that is in place or has failed.
-    const fn settle(&mut self) {
+    fn settle(&mut self, entry: &Entry) {
         self.settled += 1;
         self.open = self.open.saturating_sub(1);
+        self.octets = self.octets.saturating_sub(entry.encoded_len());
     }
 }
 
@@ -287,6 +288,9 @@ impl TableState {
 const SPLIT_MAX: usize = 1 << 18;
 /// Maximum total length in bytes of the paths of changed entries whose reports wait for the sender.
 const UNREPORTED_MAX: usize = 4 << 20;
+
+/// Maximum number of octets of entries that wait to be settled, before a page of more.
+const OCTETS_MAX: usize = 256 << 20;
 
 /// Table that the threads of a receiver share.
 #[derive(Debug, Default)]
@@ -314,6 +318,8 @@ struct TableState {
     wanted: u64,
     /// Entries that are listed and not settled.
     open: u64,
+    /// Octets of entries that were not skipped or settled.
+    octets: usize,
     /// Settled entries that were not reported to the sender.
     settled: u64,
     failures: Vec<Failure>,
@@ -351,6 +357,16 @@ impl EntryTable {
             return Err(PeerFault::Invalid("more entries than the window allows").into());
         }
         Ok(())
+    }
+
+    /// Counts the memory of an entry until it is settled or skipped.
+    pub(crate) fn hold(&self, entry: &Entry) {
+        self.lock().octets += entry.encoded_len();
+    }
+
+    /// Returns true if entries must be settled before more are taken, since theirs is too much metadata.
+    pub(crate) fn is_full(&self) -> bool {
+        self.lock().octets > OCTETS_MAX
     }
 
     /// Adds a file that will be received.
@@ -466,7 +482,7 @@ impl EntryTable {
             state.split(&file, PendingFile::join_ranges).ok();
             state.failed.insert(number, file);
         }
-        state.settle();
+        state.settle(entry);
         match result {
             Ok(settled) => {
                 if entry.kind != EntryKind::FolderEnd {
@@ -485,9 +501,9 @@ impl EntryTable {
     }
 
     /// Counts entry `number`, which failed for a reason that was reported before, or is left out.
-    pub(crate) fn skip(&self, number: u64) {
+    pub(crate) fn skip(&self, number: u64, entry: &Entry) {
         self.placed.record(number, None);
-        self.lock().settle();
+        self.lock().settle(entry);
     }
 
     /// Records the differences of an entry, which are reported when it is settled.
@@ -597,6 +613,7 @@ mod tests {
     use std::sync::mpsc::sync_channel;
 
     use lighthaul_files::options::Action;
+    use lighthaul_fs::metadata::Extras;
     use lighthaul_session::error::Code;
 
     use super::*;
@@ -768,10 +785,35 @@ mod tests {
         let table = EntryTable::default();
         table.list(WINDOW - 1).unwrap();
         table.list(1).unwrap();
-        table.skip(0);
+        table.skip(0, &file(0, 1));
         table.settle(0, &file(0, 1), Ok(Settled::Now));
         table.list(2).unwrap();
         assert_eq!(table.list(1).unwrap_err().code(), Code::Protocol);
+    }
+
+    #[test]
+    fn large_entries_wait_until_others_are_settled() {
+        let table = EntryTable::default();
+        let extras = Extras {
+            xattrs: vec![(b"user.x".to_vec(), vec![0; Extras::OCTETS_MAX - 6])],
+            ..Extras::default()
+        };
+        let entry = Entry {
+            extras: Some(Box::new(extras)),
+            ..file(0, 1)
+        };
+        let mut held = 0;
+        while !table.is_full() {
+            table.hold(&entry);
+            held += 1;
+        }
+        assert_eq!(held, OCTETS_MAX / Extras::OCTETS_MAX);
+        table.settle(0, &entry, Ok(Settled::Now));
+        assert!(!table.is_full());
+        table.hold(&entry);
+        assert!(table.is_full());
+        table.skip(1, &entry);
+        assert!(!table.is_full());
     }
 
     #[test]
@@ -785,7 +827,7 @@ mod tests {
         let folder = |kind| Entry { kind, ..file(3, 0) };
         table.settle(3, &folder(EntryKind::Folder), Ok(Settled::Before));
         table.settle(4, &folder(EntryKind::FolderEnd), Ok(Settled::Now));
-        table.skip(0);
+        table.skip(0, &file(0, 1));
         let counts = CopyResult {
             entries: 3,
             bytes: 30,

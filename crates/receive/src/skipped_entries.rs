@@ -47,7 +47,7 @@ impl EntryChecker<'_> {
         if self.transfer.options().dry_run == Some(Detail::Explain) {
             self.plan(Action::Skip, entry, why)?;
         }
-        self.transfer.table.skip(number);
+        self.transfer.table.skip(number, entry);
         Ok(true)
     }
 
