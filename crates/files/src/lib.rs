@@ -4,7 +4,7 @@
 //!   hard links, holes
 //! - [`filter`]: rules that select files; [`list`]: lists of paths; [`options`]: options of a copy
 //! - [`manifest`]: list of entries; [`object`]: layout of parts of files in an object;
-//!   [`hard_links`]: names of the same file
+//!   [`hard_links`]: names of the same file; [`waiting_links`]: names that wait for the first
 //! - [`names`]: names that a target rejects; [`permit`]: metadata that a peer may set
 //! - [`temp_names`], [`temp_place`]: names and place of temporary files; [`writer_lock`]: lock files of writers;
 //!   [`stage_log`]: ranges that parts of a striped copy have written
@@ -50,5 +50,6 @@ pub mod stage_log;
 pub mod sums;
 pub mod temp_names;
 pub mod temp_place;
+pub mod waiting_links;
 pub mod walk;
 pub mod writer_lock;

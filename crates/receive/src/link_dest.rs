@@ -14,7 +14,7 @@ use rustix::fs::FileType;
 use super::decide::digest_of;
 use super::entry_checker::{EntryChecker, Place};
 use super::entry_table::Settled;
-use super::links::References;
+use super::references::References;
 
 impl EntryChecker<'_> {
     /// Returns true if the target lacked the file and is now a hard link to an unchanged file in another directory.

@@ -13,8 +13,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
 
-use lighthaul_files::manifest::{Entry, EntryKind};
-use lighthaul_fs::disk::Root;
+use crate::manifest::{Entry, EntryKind};
 
 /// Maximum number of files in the table, as on the sending side.
 const FIRSTS_MAX: usize = 1 << 20;
@@ -23,19 +22,21 @@ const OCTETS_MAX: usize = 256 << 20;
 
 /// Further name of a file.
 #[derive(Debug)]
-pub(crate) struct Name {
-    pub(crate) number: u64,
-    pub(crate) entry: Entry,
+pub struct Name {
+    /// Number of the entry.
+    pub number: u64,
+    /// The entry.
+    pub entry: Entry,
     /// Temporary path of the link, until it replaces the item at its final path.
-    pub(crate) temporary: PathBuf,
+    pub temporary: PathBuf,
 }
 
 /// Path of the linked file, or the exit status of its failure.
-pub(crate) type LinkTarget = Result<Vec<u8>, u8>;
+pub type LinkTarget = Result<Vec<u8>, u8>;
 
 /// Files with further names, and the names that were listed.
 #[derive(Debug, Default)]
-pub(crate) struct Links {
+pub struct Links {
     firsts: BTreeMap<u64, First>,
     octets: usize,
     ready: VecDeque<(Name, LinkTarget)>,
@@ -59,7 +60,7 @@ struct First {
 impl Links {
     /// Records that `left` more names of entry `number` may follow. If the table is full, they
     /// become separate files.
-    pub(crate) fn begin(&mut self, number: u64, entry: &Entry, left: u64) {
+    pub fn begin(&mut self, number: u64, entry: &Entry, left: u64) {
         let octets = self.octets + octets(&entry.path, &entry.kind);
         if left == 0 || self.firsts.len() >= FIRSTS_MAX || octets > OCTETS_MAX {
             return;
@@ -77,7 +78,7 @@ impl Links {
     }
 
     /// Lets `name` wait for entry `first`. Returns false if that entry is unknown, or is another file.
-    pub(crate) fn wait(&mut self, first: u64, name: Name) -> bool {
+    pub fn wait(&mut self, first: u64, name: Name) -> bool {
         let Some(file) = self.firsts.get_mut(&first) else {
             return false;
         };
@@ -93,7 +94,7 @@ impl Links {
     }
 
     /// Records that entry `number` is in place, or has failed with the given exit status.
-    pub(crate) fn settle(&mut self, number: u64, result: Result<(), u8>) {
+    pub fn settle(&mut self, number: u64, result: Result<(), u8>) {
         self.open.remove(&number);
         if let Some(file) = self.firsts.get_mut(&number) {
             file.settled = Some(result);
@@ -102,12 +103,12 @@ impl Links {
     }
 
     /// Returns the next name whose file is in place or has failed.
-    pub(crate) fn next(&mut self) -> Option<(Name, LinkTarget)> {
+    pub fn take_ready(&mut self) -> Option<(Name, LinkTarget)> {
         self.ready.pop_front()
     }
 
     /// Returns the lowest number of a name that is neither in place nor has failed.
-    pub(crate) fn first_open(&self) -> Option<u64> {
+    pub fn first_open(&self) -> Option<u64> {
         self.open.first().copied()
     }
 
@@ -138,10 +139,6 @@ fn octets(path: &[u8], kind: &EntryKind) -> usize {
     path.len() + target
 }
 
-/// Other directories with files to link to, opened for the first entry.
-#[derive(Debug, Default)]
-pub(super) struct References(pub(super) Option<Vec<Root>>);
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -161,12 +158,12 @@ mod tests {
         links.begin(2, &name(2).entry, 5);
         assert!(links.wait(1, name(3)) && links.wait(2, name(4)));
         assert!(!links.wait(3, name(5)), "not a first name");
-        assert!(links.next().is_none());
+        assert!(links.take_ready().is_none());
         assert_eq!(links.first_open(), Some(3));
         links.settle(1, Ok(()));
         assert!(links.wait(1, name(6)));
         links.settle(2, Err(24));
-        let ready: Vec<_> = std::iter::from_fn(|| links.next())
+        let ready: Vec<_> = std::iter::from_fn(|| links.take_ready())
             .map(|(name, place)| (name.number, place))
             .collect();
         let first = || Ok(b"1".to_vec());
@@ -212,7 +209,7 @@ mod tests {
                 ..name(2)
             };
             assert_eq!(links.wait(1, second), waits, "{other:?}");
-            assert_eq!(links.next().is_some(), waits, "{other:?}");
+            assert_eq!(links.take_ready().is_some(), waits, "{other:?}");
             assert_eq!(links.octets == 0, waits);
         }
     }
