@@ -24,7 +24,7 @@ use crate::naming::Naming;
 use crate::temp_names::is_hidden;
 
 /// Names of a directory that are read and sorted at a time.
-const NAMES_MAX: usize = 1 << 16;
+const NAMES_MAX: usize = if cfg!(test) { 1 << 10 } else { 1 << 16 };
 /// Deepest nesting of directories: no path is longer.
 const DEPTH_MAX: usize = 2048;
 /// Maximum number of open directories; the deepest directories of the walk are kept open.
@@ -555,7 +555,7 @@ mod tests {
             for name in ["a", "b", "c", "d", "e"] {
                 fs::create_dir_all(top.join(name).join(&deep)).unwrap();
             }
-            let count = NAMES_MAX + 1000;
+            let count = NAMES_MAX + 50;
             for nth in 0..count {
                 fs::write(top.join(format!("f{nth:06}")), "").unwrap();
             }
