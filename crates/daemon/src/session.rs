@@ -266,6 +266,7 @@ fn work(
                 plain: hello.plain,
                 options,
                 names: None,
+                requested: None,
                 permit: rights.permit(),
                 budget,
             };

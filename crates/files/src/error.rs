@@ -127,6 +127,9 @@ pub enum Fault {
         "--partial-dir needs a name without slashes: a directory of that name is created beside each file"
     )]
     PartialDir,
+    /// Options that lose data together; the text names them.
+    #[error("{0}")]
+    Contradiction(&'static str),
     /// The key may not write.
     #[error(
         "your key may only read there; the daemon's operator can change that with `lighthaul allow`"
@@ -158,6 +161,7 @@ impl Coded for Fault {
             | Self::TooManyMatches(_)
             | Self::ModeChange(..)
             | Self::TooManyModeChanges(_)
+            | Self::Contradiction(_)
             | Self::PartialDir => Code::Usage,
             Self::PathTooLong(_)
             | Self::TooDeep(_)

@@ -47,7 +47,8 @@ pub fn expand(access: &FileAccess, paths: Vec<PathBuf>) -> Result<(Vec<PathBuf>,
     Ok((expanded, any))
 }
 
-fn is_pattern(text: &[u8]) -> bool {
+/// Returns true if `text` is a pattern, unless a file has that name.
+pub(crate) fn is_pattern(text: &[u8]) -> bool {
     text.iter().any(|octet| b"*?[".contains(octet))
 }
 
@@ -112,17 +113,19 @@ fn inside(
         && !names.is_empty()
     {
         *looked += names.len();
-        let names = names.into_iter().filter(|name| {
-            let octets = name.as_bytes();
-            (!octets.starts_with(b".") || text.starts_with(b"."))
-                && !is_hidden(name)
-                && pattern.matches(octets, false)
-        });
+        let names = names.into_iter();
+        let names =
+            names.filter(|name| is_match(name.as_bytes(), (text, pattern)) && !is_hidden(name));
         found.extend(names.map(|name| place.join(name)));
         if found.len() > PLACES_MAX || *looked > NAMES_MAX {
             return;
         }
     }
+}
+
+/// Returns true if the pattern with this text matches `name`.
+pub(crate) fn is_match(name: &[u8], (text, pattern): (&[u8], &Pattern)) -> bool {
+    (!name.starts_with(b".") || text.starts_with(b".")) && pattern.matches(name, false)
 }
 
 #[cfg(test)]

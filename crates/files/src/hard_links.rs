@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use lighthaul_fs::version::Look;
+
 /// Table of files with several names. It holds the first name of each until all names were found.
 ///
 /// Memory is bounded. A file is removed from the table when all its names were found. New files are
@@ -17,6 +19,8 @@ pub struct HardLinks {
 #[derive(Debug)]
 struct Waiting {
     first: u64,
+    /// Size and time of the file at its first name.
+    look: Look,
     /// Names that were not found yet.
     names: u64,
 }
@@ -38,12 +42,20 @@ impl HardLinks {
     }
 
     /// Records entry `number`, which is `inode` (device and number) with `names` names in total.
-    /// Returns the number of the first entry of the same file, if there is one.
-    pub fn record(&mut self, inode: (u64, u64), names: u64, number: u64) -> Option<u64> {
+    /// Returns the number of the first entry of the same file, if there is one. A file with another size or time is
+    /// another file, or has changed: file systems soon use the numbers of removed files again.
+    pub fn record(
+        &mut self,
+        (inode, look): ((u64, u64), Look),
+        names: u64,
+        number: u64,
+    ) -> Option<u64> {
         if names < 2 {
             return None;
         }
-        if let Some(waiting) = self.waiting.get_mut(&inode) {
+        let known = self.waiting.get_mut(&inode);
+        let is_known = known.is_some();
+        if let Some(waiting) = known.filter(|waiting| waiting.look == look) {
             let first = waiting.first;
             waiting.names = waiting.names.saturating_sub(1);
             if waiting.names == 0 {
@@ -51,12 +63,13 @@ impl HardLinks {
             }
             return Some(first);
         }
-        if self.waiting.len() >= self.waiting_max {
+        if !is_known && self.waiting.len() >= self.waiting_max {
             self.dropped += 1;
             return None;
         }
         let waiting = Waiting {
             first: number,
+            look,
             names: names - 1,
         };
         self.waiting.insert(inode, waiting);
@@ -79,17 +92,46 @@ mod tests {
 
     use super::*;
 
+    /// Returns an inode with the given number, and its size and time.
+    fn inode(number: u64) -> ((u64, u64), Look) {
+        let look = Look {
+            size: 5,
+            seconds: 1,
+            nanos: 2,
+        };
+        ((1, number), look)
+    }
+
+    #[test]
+    fn another_file_with_a_number_that_is_used_again_is_no_link() {
+        let mut links = HardLinks::new(1);
+        let old = inode(1);
+        for change in [
+            |look: &mut Look| look.size += 1,
+            |look: &mut Look| look.seconds += 1,
+            |look: &mut Look| look.nanos += 1,
+        ] {
+            let mut new = old;
+            change(&mut new.1);
+            assert_eq!(links.record(old, 3, 0), None);
+            assert_eq!(links.record(old, 3, 1), Some(0));
+            assert_eq!(links.record(new, 2, 2), None, "another file");
+            assert_eq!(links.record(new, 2, 3), Some(2));
+        }
+        assert_eq!(links.dropped(), 0);
+    }
+
     #[test]
     fn full_table_reports_the_number_of_unrecorded_names() {
         let mut links = HardLinks::new(1);
-        assert_eq!(links.record((1, 1), 2, 0), None);
-        assert_eq!(links.record((1, 2), 2, 1), None);
-        assert_eq!(links.record((1, 2), 2, 2), None);
+        assert_eq!(links.record(inode(1), 2, 0), None);
+        assert_eq!(links.record(inode(2), 2, 1), None);
+        assert_eq!(links.record(inode(2), 2, 2), None);
         assert_eq!(links.dropped(), 2);
         // all names of the first file were found, so there is room again
-        assert_eq!(links.record((1, 1), 2, 3), Some(0));
-        assert_eq!(links.record((1, 3), 2, 4), None);
-        assert_eq!(links.record((1, 3), 2, 5), Some(4));
+        assert_eq!(links.record(inode(1), 2, 3), Some(0));
+        assert_eq!(links.record(inode(3), 2, 4), None);
+        assert_eq!(links.record(inode(3), 2, 5), Some(4));
         assert_eq!(links.dropped(), 2);
     }
 
@@ -101,7 +143,7 @@ mod tests {
             for (number, file) in files.iter().enumerate() {
                 let first = files.iter().position(|other| other == file).unwrap();
                 let expected = (first < number).then_some(first as u64);
-                prop_assert_eq!(links.record((7, *file), names(*file), number as u64), expected);
+                prop_assert_eq!(links.record(inode(*file), names(*file), number as u64), expected);
             }
             // no file waits after all its names were found
             prop_assert!(links.waiting.is_empty());

@@ -128,7 +128,7 @@ impl Inspector {
             return Linked::Alone;
         };
         let dropped = links.dropped();
-        match links.record(meta.inode, meta.names, self.listed) {
+        match links.record((meta.inode, meta.version().look), meta.names, self.listed) {
             Some(first) => Linked::To(first),
             None if meta.names > 1 && links.dropped() == dropped => Linked::First(meta.names - 1),
             None => Linked::Alone,

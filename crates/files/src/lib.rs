@@ -4,7 +4,7 @@
 //!   hard links, holes
 //! - [`filter`]: rules that select files; [`list`]: lists of paths; [`options`]: options of a copy
 //! - [`manifest`]: list of entries; [`object`]: layout of parts of files in an object;
-//!   [`hard_links`]: names of the same file
+//!   [`hard_links`]: names of the same file; [`waiting_links`]: names that wait for the first
 //! - [`names`]: names that a target rejects; [`permit`]: metadata that a peer may set
 //! - [`temp_names`], [`temp_place`]: names and place of temporary files; [`writer_lock`]: lock files of writers;
 //!   [`stage_log`]: ranges that parts of a striped copy have written
@@ -14,6 +14,7 @@
 //! - [`request`]: requests about files; [`execute`]: their execution; [`remote`]: execution for a
 //!   peer
 //! - [`free_space`]: comparison with the size of wanted files; [`source_names`]: names at the source
+//! - [`list_check`]: entries that a peer may list; [`folder_set`]: directories of a list
 //! - [`special`]: devices, FIFOs and sockets; [`notes`]: messages that are shown once
 
 pub mod backups;
@@ -22,6 +23,7 @@ pub mod digest;
 pub mod error;
 pub mod execute;
 pub mod filter;
+pub mod folder_set;
 pub mod free_space;
 pub mod glob;
 pub mod hard_links;
@@ -29,6 +31,7 @@ pub mod hash;
 pub mod inspect;
 pub mod item;
 pub mod list;
+pub mod list_check;
 pub mod listed;
 pub mod manifest;
 pub mod mode_changes;
@@ -47,5 +50,6 @@ pub mod stage_log;
 pub mod sums;
 pub mod temp_names;
 pub mod temp_place;
+pub mod waiting_links;
 pub mod walk;
 pub mod writer_lock;

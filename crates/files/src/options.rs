@@ -15,6 +15,7 @@ use lighthaul_session::protocol::NAME_MAX;
 use serde::{Deserialize, Serialize};
 
 use crate::digest;
+use crate::error::Fault;
 use crate::filter::Rules;
 use crate::hash::{HASHES_MAX, HashRequest};
 use crate::item::Item;
@@ -155,6 +156,37 @@ pub enum DeltaMode {
 }
 
 impl Options {
+    /// Fails if options lose data together. The library, both sides of a copy and the command line check this.
+    pub fn check(&self) -> Result<(), Fault> {
+        let backup = self.backup.is_some();
+        let contradictions = [
+            (
+                self.remove_source && self.digest == digest::DigestKind::None,
+                "--remove-source-files removes only what was verified; omit --verify=none",
+            ),
+            (
+                self.inplace && (backup || self.update || self.skip.existing),
+                "--inplace writes into the file at the target; omit --backup, --update and --ignore-existing",
+            ),
+            (
+                self.inplace && !self.link_dest.is_empty(),
+                "--inplace would write into the files that --link-dest shares; omit one of them",
+            ),
+            (
+                self.remove_source && backup,
+                "--remove-source-files cannot be combined with --backup: a backup can replace a file that was just moved",
+            ),
+            (
+                self.remove_source && self.delete,
+                "--remove-source-files cannot be combined with --delete: a retry would delete what was just moved",
+            ),
+        ];
+        match contradictions.into_iter().find(|(are_set, _)| *are_set) {
+            Some((_, text)) => Err(Fault::Contradiction(text)),
+            None => Ok(()),
+        }
+    }
+
     /// Returns true if the user gave the expected hash of the only file.
     pub fn expects(&self) -> bool {
         self.hash.iter().any(|asked| asked.expected.is_some())
@@ -280,6 +312,46 @@ pub enum Detail {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn options_that_lose_data_together_are_refused() {
+        type Set<'a> = (&'a str, &'a dyn Fn(&mut Options));
+        let backup = Backup {
+            folder: None,
+            suffix: b"~".to_vec(),
+        };
+        let set: [Set<'_>; 8] = [
+            ("inplace", &|options| options.inplace = true),
+            ("remove", &|options| options.remove_source = true),
+            ("update", &|options| options.update = true),
+            ("existing", &|options| options.skip.existing = true),
+            ("backup", &|options| options.backup = Some(backup.clone())),
+            ("link", &|options| options.link_dest = vec![b"x".to_vec()]),
+            ("delete", &|options| options.delete = true),
+            ("none", &|options| options.digest = digest::DigestKind::None),
+        ];
+        let mut refused = Vec::new();
+        for (nth, (one, set_one)) in set.iter().enumerate() {
+            for (other, set_other) in &set[nth..] {
+                let mut options = Options::default();
+                set_one(&mut options);
+                set_other(&mut options);
+                if options.check().is_err() {
+                    refused.push(format!("{one} {other}"));
+                }
+            }
+        }
+        let expected = [
+            "inplace update",
+            "inplace existing",
+            "inplace backup",
+            "inplace link",
+            "remove backup",
+            "remove delete",
+            "remove none",
+        ];
+        assert_eq!(refused, expected);
+    }
 
     #[test]
     fn silent_peer_ends_the_session_after_20_s_or_the_requested_time() {

@@ -35,8 +35,8 @@ impl Permit {
         }
     }
 
-    /// Removes the metadata of `entry` that may not be set. Returns the parts of it that `keep`
-    /// asks for.
+    /// Removes the metadata of `entry` that may not be set, or that `keep` does not ask for. Returns the parts that may
+    /// not be set although `keep` asks for them.
     pub fn apply(self, entry: &mut Entry, keep: Keep) -> Vec<NotKept> {
         let mut withheld = Vec::new();
         let mut withhold = |part| {
@@ -59,9 +59,11 @@ impl Permit {
             }
             entry.mode &= !SET_ID;
         }
+        entry.extras = entry.extras.take().filter(|_| keep.has_extras());
         let Some(extras) = &mut entry.extras else {
             return withheld;
         };
+        extras.select(keep);
         let is_owner = extras.owner.is_some_and(|owner| owner != ours());
         if !self.owners && extras.owner.take().is_some() && is_owner {
             withhold(MetadataKind::Owner);

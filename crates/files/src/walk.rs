@@ -3,7 +3,8 @@
 //! [`Walk`] is the iterator that a sender lists, and that finds what `--delete` may remove. The
 //! contents of a directory follow their directory, and its end is an entry of its own. Memory holds
 //! only the names of the directories on the current path. Symbolic links are never followed, so a
-//! tree that changes during the walk cannot lead it outside.
+//! tree that changes during the walk cannot lead it outside: each directory is opened from the one
+//! above, and a directory that is opened again by its path must be the same.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -23,11 +24,13 @@ use crate::naming::Naming;
 use crate::temp_names::is_hidden;
 
 /// Names of a directory that are read and sorted at a time.
-const NAMES_MAX: usize = 1 << 16;
+const NAMES_MAX: usize = if cfg!(test) { 1 << 10 } else { 1 << 16 };
 /// Deepest nesting of directories: no path is longer.
 const DEPTH_MAX: usize = 2048;
 /// Maximum number of open directories; the deepest directories of the walk are kept open.
 const OPEN_MAX: usize = 32;
+/// Maximum number of further open directories, whose names were not all read.
+const UNREAD_MAX: usize = 64;
 
 /// Item that a walk found.
 #[derive(Debug)]
@@ -86,6 +89,8 @@ struct Level {
     folder: Option<Folder>,
     /// Number of times that names were read.
     reads: usize,
+    /// True if all names were read.
+    is_read: bool,
     /// True if there are no more names, for example because reading them failed.
     is_over: bool,
     names: IntoIter<OsString>,
@@ -96,6 +101,8 @@ struct Level {
     leave: Option<Entry>,
     /// Device and number of the inode.
     inode: (u64, u64),
+    /// Last status change before names were read, nanoseconds since 1970.
+    changed: i64,
 }
 
 impl Walk {
@@ -187,17 +194,28 @@ impl Walk {
     /// Enters a directory; `entry` is sent at its end.
     fn enter(&mut self, folder: Folder, place: PathBuf, leave: Entry, meta: &Meta) {
         if let Some(above) = self.stack.len().checked_sub(OPEN_MAX) {
-            self.stack[above].folder = None;
+            let unread = self.stack[..above]
+                .iter()
+                .filter(|level| level.folder.is_some());
+            if self.stack[above].is_read || unread.count() >= UNREAD_MAX {
+                self.stack[above].folder = None;
+            }
         }
+        let is_over = self.is_elsewhere(meta);
+        // opening a directory may mount another file system there
+        let opened = folder.look(OsStr::new("."));
+        let Meta { inode, changed, .. } = opened.unwrap_or(*meta);
         self.stack.push(Level {
             folder: Some(folder),
             reads: 0,
-            is_over: self.is_elsewhere(meta),
+            is_read: false,
+            is_over,
             names: Vec::new().into_iter(),
             place,
             path: leave.path.clone(),
             leave: Some(leave),
-            inode: meta.inode,
+            inode,
+            changed,
         });
     }
 
@@ -289,7 +307,7 @@ impl Walk {
         if self.stack.iter().any(|level| level.inode == meta.inode) {
             return Found::Failed(entry.path, Fault::ContainsItself(place).into());
         }
-        match self.access.folder(&place) {
+        match self.open(&place) {
             Ok(folder) => {
                 let leave = Entry {
                     kind: EntryKind::FolderEnd,
@@ -308,6 +326,16 @@ impl Walk {
         }
     }
 
+    /// Opens the directory at `place`, which is in the current directory or a source. A link that took its place is not
+    /// followed.
+    fn open(&self, place: &Path) -> std::io::Result<Folder> {
+        let above = self.stack.last().and_then(|level| level.folder.as_ref());
+        match (above, place.file_name()) {
+            (Some(above), Some(name)) if !self.access.follows() => above.enter(name),
+            _ => self.access.folder(place),
+        }
+    }
+
     /// Returns the next name in the current directory, or none at its end.
     fn next_in(access: &FileAccess, level: &mut Level) -> Result<Option<OsString>, Error> {
         if level.is_over {
@@ -321,19 +349,35 @@ impl Walk {
         if let Some(name) = level.names.next() {
             return Ok(Some(name));
         }
-        if let Some(folder) = &mut level.folder {
+        if let Some(folder) = &mut level.folder
+            && !level.is_read
+        {
             level.reads += 1;
-            let names = folder.names(NAMES_MAX);
-            level.names = names.map_err(failed)?.into_iter();
+            let names = folder.names(NAMES_MAX).map_err(failed)?;
+            level.is_read = names.len() < NAMES_MAX;
+            level.names = names.into_iter();
         }
         Ok(level.names.next())
     }
 }
 
 impl Level {
-    /// Opens a directory again that was closed, and skips the names that were read.
+    /// Opens a directory again that was closed, and skips the names that were read. Fails if another directory has its
+    /// path, or if its names may have changed, since others would be skipped.
     fn reopened(&self, access: &FileAccess) -> std::io::Result<Folder> {
         let mut folder = access.folder(&self.place)?;
+        let there = folder.look(OsStr::new("."))?;
+        if there.inode != self.inode {
+            let text = "another item took the place of the directory during the walk";
+            return Err(std::io::Error::other(text));
+        }
+        if self.is_read {
+            return Ok(folder);
+        }
+        if there.changed != self.changed {
+            let text = "the directory was changed before all of its names were read";
+            return Err(std::io::Error::other(text));
+        }
         for _ in 0..self.reads {
             folder.names(NAMES_MAX)?;
         }
@@ -421,7 +465,132 @@ fn name_of(kind: FileType) -> &'static str {
 mod tests {
     use std::fs;
 
+    use std::os::unix::fs::symlink;
+
     use super::*;
+
+    /// Creates a directory for a test, and returns its path.
+    fn folder(name: &str) -> PathBuf {
+        let name = format!("lighthaul-walk-{name}-{}", std::process::id());
+        let top = std::env::temp_dir().join(name);
+        fs::remove_dir_all(&top).ok();
+        fs::create_dir_all(&top).unwrap();
+        top
+    }
+
+    fn walk(top: &Path) -> Walk {
+        let access = Arc::new(FileAccess::anywhere());
+        Walk::at(access, top.to_owned(), b"top".to_vec(), Rules::default())
+    }
+
+    /// Returns the paths of the entries and failures that the walk still finds.
+    fn rest(walk: &mut Walk) -> (Vec<String>, Vec<String>) {
+        let text = |path: &[u8]| String::from_utf8_lossy(path).into_owned();
+        let (mut entries, mut failures) = (Vec::new(), Vec::new());
+        for found in walk {
+            match found {
+                Found::Entry(ref entry, ..) => entries.push(text(&entry.path)),
+                Found::Failed(ref path, _) => failures.push(text(path)),
+                Found::Mount(..) | Found::Skipped(_) | Found::Noted(_) | Found::Excluded(..) => {
+                    panic!("{found:?}")
+                }
+            }
+        }
+        (entries, failures)
+    }
+
+    #[test]
+    fn link_that_takes_the_place_of_an_examined_directory_is_not_followed() {
+        let top = folder("swapped");
+        for path in ["tree/a/in", "tree/b/in", "out/in"] {
+            fs::create_dir_all(top.join(path)).unwrap();
+        }
+        let mut walk = walk(&top.join("tree"));
+        assert!(walk.next().is_some());
+        // as between the examination of the directory and its opening
+        let level = walk.stack.last().unwrap();
+        let meta = level.folder.as_ref().unwrap().look(OsStr::new("a"));
+        fs::remove_dir_all(top.join("tree/a")).unwrap();
+        symlink("../out", top.join("tree/a")).unwrap();
+        let place = top.join("tree/a");
+        let found = walk.found(place, b"top/a".to_vec(), meta.unwrap(), None);
+        assert!(matches!(found, Found::Failed(..)), "{found:?}");
+        fs::remove_file(top.join("tree/a")).unwrap();
+        // the walk is in the directory that it has opened, wherever that is now
+        fs::rename(top.join("tree"), top.join("moved")).unwrap();
+        symlink("out", top.join("tree")).unwrap();
+        let (entries, failures) = rest(&mut walk);
+        assert_eq!(entries, ["top/b", "top/b/in", "top/b/in", "top/b", "top"]);
+        assert_eq!(failures, [""; 0]);
+        fs::remove_dir_all(top).unwrap();
+    }
+
+    #[test]
+    fn link_that_takes_the_place_of_a_closed_directory_is_not_followed() {
+        let top = folder("reopened");
+        let deep = "m/".repeat(2 * OPEN_MAX);
+        fs::create_dir_all(top.join("tree").join(deep)).unwrap();
+        fs::write(top.join("tree/z"), "").unwrap();
+        fs::create_dir_all(top.join("out")).unwrap();
+        fs::write(top.join("out/z"), "").unwrap();
+        let mut walk = walk(&top.join("tree"));
+        while walk.stack.len() < 2 * OPEN_MAX {
+            walk.next().unwrap();
+        }
+        fs::rename(top.join("tree"), top.join("moved")).unwrap();
+        symlink("out", top.join("tree")).unwrap();
+        let (entries, failures) = rest(&mut walk);
+        assert!(!entries.contains(&"top/z".to_owned()));
+        assert!(failures.contains(&"top".to_owned()), "{failures:?}");
+        fs::remove_dir_all(top).unwrap();
+    }
+
+    /// Names that are removed meanwhile must not hide others, which deletion would remove at the target.
+    #[test]
+    fn large_directory_above_a_deep_tree_loses_no_names() {
+        for (unread, fails) in [(0, false), (UNREAD_MAX, true)] {
+            let top = folder("large");
+            let deep = "m/".repeat(2 * OPEN_MAX);
+            // one of them is among the first names
+            for name in ["a", "b", "c", "d", "e"] {
+                fs::create_dir_all(top.join(name).join(&deep)).unwrap();
+            }
+            let count = NAMES_MAX + 50;
+            for nth in 0..count {
+                fs::write(top.join(format!("f{nth:06}")), "").unwrap();
+            }
+            let mut walk = walk(&top);
+            let mut listed = 0;
+            while walk.stack.len() < OPEN_MAX {
+                walk.next().unwrap();
+            }
+            if unread > 0 {
+                // as many other directories wait for their names
+                walk.stack[0].folder = None;
+            }
+            while walk.stack.len() < 2 * OPEN_MAX {
+                walk.next().unwrap();
+            }
+            // of names that were read
+            let level = &walk.stack[0];
+            let names = level.names.as_slice().iter();
+            let files = names.filter(|name| name.as_bytes().starts_with(b"f"));
+            let gone: Vec<_> = files.take(500).cloned().collect();
+            for name in &gone {
+                fs::remove_file(top.join(name)).unwrap();
+            }
+            let (entries, failures) = rest(&mut walk);
+            listed += entries
+                .iter()
+                .filter(|path| path.starts_with("top/f"))
+                .count();
+            assert_eq!(failures.iter().any(|path| path == "top"), fails);
+            if !fails {
+                assert_eq!(listed, count - gone.len());
+            }
+            fs::remove_dir_all(top).unwrap();
+        }
+    }
 
     #[test]
     fn deep_tree_is_walked_with_few_open_folders() {

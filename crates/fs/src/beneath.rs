@@ -22,8 +22,30 @@ pub(crate) fn open(
     flags: OFlags,
     mode: Mode,
 ) -> Result<OwnedFd> {
-    let (folder, path) = (folder.as_fd(), path.as_ref());
-    let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+    resolve(
+        folder,
+        path.as_ref(),
+        (flags, mode),
+        ResolveFlags::NO_MAGICLINKS,
+    )
+}
+
+/// Opens the directory at `path` relative to `folder` for reading. Refuses a path that leaves `folder` or passes any
+/// symbolic link.
+pub(crate) fn enter(folder: impl AsFd, path: impl AsRef<Path>) -> Result<OwnedFd> {
+    let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
+    let how = (flags, Mode::empty());
+    resolve(folder, path.as_ref(), how, ResolveFlags::NO_SYMLINKS)
+}
+
+fn resolve(
+    folder: impl AsFd,
+    path: &Path,
+    (flags, mode): (OFlags, Mode),
+    links: ResolveFlags,
+) -> Result<OwnedFd> {
+    let folder = folder.as_fd();
+    let beneath = ResolveFlags::BENEATH | links;
     for _ in 1..WALKS_MAX {
         match openat2(folder, path, flags, mode, beneath) {
             Err(Errno::AGAIN) => thread::yield_now(),

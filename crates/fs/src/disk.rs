@@ -29,8 +29,8 @@ use crate::proc_path::magic;
 use crate::space::Space;
 use crate::version::{Look, Version, nanos};
 
-/// Directory that no operation on a path beneath it can leave, not even through symbolic links and
-/// `..`.
+/// Directory that no operation on a path beneath it can leave, not even through `..`. No operation passes a symbolic
+/// link on the way to the last name of a path.
 #[derive(Debug)]
 pub struct Root {
     folder: OwnedFd,
@@ -147,8 +147,15 @@ impl Root {
 
     /// Creates the directory `path`, unless it exists.
     pub fn make_folder(&mut self, path: &Path) -> io::Result<()> {
+        self.make_folder_for(path, 0o777)
+    }
+
+    /// Creates the directory `path`, unless it exists. It is open to those only that the permission bits `mode` and the
+    /// process's mask admit, and to its owner.
+    pub fn make_folder_for(&mut self, path: &Path, mode: u32) -> io::Result<()> {
+        let mode = Mode::from_bits_truncate(mode & 0o777) | Mode::RWXU;
         let (folder, name) = self.parent(path)?;
-        match mkdirat(folder, name, Mode::from_bits_truncate(0o777)) {
+        match mkdirat(folder, name, mode) {
             Ok(()) | Err(Errno::EXIST) => Ok(()),
             Err(error) => Err(error.into()),
         }
@@ -284,8 +291,7 @@ impl Root {
         } else {
             path
         };
-        let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
-        Ok(beneath::open(&self.folder, path, flags, Mode::empty())?)
+        Ok(beneath::enter(&self.folder, path)?)
     }
 
     /// Returns the open directory that contains `path`, and the path's last name. The root contains

@@ -3,7 +3,7 @@
 //! `decide` compares an entry with the item at the target, and the first difference is the reason:
 //!
 //! ```text
-//! missing, other type --> newer target (--update) --> size --> digest, or else time
+//! missing, other type --> newer target (--update) --> size --> digest, or time without --checksum
 //! ```
 //!
 //! Copies and dry runs use the same decision. In a dry run, `report_planned` reports it and changes
@@ -67,6 +67,9 @@ impl EntryChecker<'_> {
             } else {
                 (Action::Replace, "different digest")
             }
+        } else if self.transfer.options().checksum {
+            // the source could not read the file, so a request for it fails
+            (Action::Replace, "the source has no digest of it")
         } else if before == time {
             (Action::Keep, "the same size and time")
         } else {

@@ -11,7 +11,9 @@ use lighthaul_base::Instant;
 use lighthaul_copy::error::Fault;
 use lighthaul_copy::message::{Listing, WantedFile, WantedFiles};
 use lighthaul_copy::watch::{CopyEvent, Failed};
+use lighthaul_files::folder_set::FolderSet;
 use lighthaul_files::list::ListSender;
+use lighthaul_files::list_check::ListCheck;
 use lighthaul_files::manifest::{Entry, EntryKind, Linked, unpack};
 use lighthaul_files::names::{FoldedNames, NameFault};
 use lighthaul_files::naming::Naming;
@@ -19,7 +21,8 @@ use lighthaul_files::options::Action;
 use lighthaul_files::permit::SPECIAL;
 use lighthaul_files::special::special;
 use lighthaul_files::temp_names::{self as names, Writer};
-use lighthaul_files::writer_lock::{WriterLocks, is_unfinished};
+use lighthaul_files::waiting_links::Name;
+use lighthaul_files::writer_lock::WriterLocks;
 use lighthaul_fs::disk::Root;
 use lighthaul_fs::meta::Meta;
 use lighthaul_session::error::{Code, Error, FileAction};
@@ -28,10 +31,10 @@ use lighthaul_session::topic::decode;
 
 use super::contents::{Contents, ContentsWriter};
 use super::deletions::Deletions;
-use super::entry_table::Settled;
+use super::entry_table::{EntryTable, Settled};
 use super::job::Job;
-use super::links::{Name, References};
 use super::metadata::MetadataWriter;
+use super::references::References;
 use super::staged_files::StagedFiles;
 use super::target_folder::TargetFolder;
 use super::temp_files::TempFiles;
@@ -62,8 +65,9 @@ pub(super) struct Place {
     listed: u64,
     /// First name of the entries at the source.
     pub(super) first: Vec<u8>,
-    /// Directory that could not be created, so that its contents are skipped.
-    pub(super) skipped: Option<Vec<u8>>,
+    /// Directories that could not be created, so that their contents are skipped.
+    pub(super) skipped: FolderSet,
+    list_check: ListCheck,
     /// Paths at the source, for the directories of the list that have not ended.
     pub(super) source_names: SourceNames,
     pub(super) free_space: FreeSpace,
@@ -74,8 +78,8 @@ pub(super) struct Place {
     folded: FoldedNames,
     /// Reason why a dry run expects the whole copy to be rejected.
     pub(super) rejection: Option<Error>,
-    /// Directory that would replace another item, in a dry run.
-    pub(super) emptied: Option<Vec<u8>>,
+    /// Directories that would replace other items, in a dry run.
+    pub(super) emptied: FolderSet,
     /// Directories with files to link to.
     pub(super) references: References,
     /// Metadata of the target directory before the copy.
@@ -102,17 +106,10 @@ impl EntryChecker<'_> {
         let Listing::Begin { naming } = self.receive()? else {
             return Err(PeerFault::Unexpected("the start of the list of entries").into());
         };
-        let (target_folder, root) = self.prepare(target_folder, naming)?;
-        let mut place = Place::new(target_folder, root, naming);
+        let mut place = self.prepare(target_folder, naming)?;
         self.begin(&mut place);
         let tops = !naming.is_named() && options.has_whole_target();
-        if tops && options.dry_run.is_none() && is_unfinished(&mut place.root) {
-            place.target_folder.mark_unfinished();
-        }
-        if tops && self.takes_top(&place) {
-            self.make_writable(&mut place, Path::new(""));
-        }
-        let made = tops && place.target_folder.is_new();
+        let made = tops && self.begin_top(&mut place);
         opened(&place.root, &place.target_folder.folder, made)?;
         self.tidy(&mut place, Path::new(""));
         self.begin_staging(&mut place)?;
@@ -186,6 +183,7 @@ impl EntryChecker<'_> {
         (contents, writer): &mut (Contents, Option<ContentsWriter>),
     ) -> Result<(), Error> {
         let first = place.listed;
+        self.await_table(EntryTable::is_full)?;
         let mut wanted = self.check_page(place, packed)?;
         self.sync_stage_log(place)?;
         if let Some(writer) = writer {
@@ -221,9 +219,13 @@ impl EntryChecker<'_> {
     }
 
     /// Prepares the directory where entries land.
-    fn prepare(&self, folder: TargetFolder, naming: Naming) -> Result<(TargetFolder, Root), Error> {
+    fn prepare(&self, folder: TargetFolder, naming: Naming) -> Result<Place, Error> {
         let _step = self.transfer.threads.work.begin();
-        folder.prepare(naming)
+        let requested = self.transfer.settings.requested.as_deref();
+        let list_check = ListCheck::new(requested, self.transfer.options());
+        list_check.begin(naming)?;
+        let (target_folder, root) = folder.prepare(naming)?;
+        Ok(Place::new(target_folder, root, naming, list_check))
     }
 
     /// Handles a page of entries. Returns the files that must be sent.
@@ -239,6 +241,7 @@ impl EntryChecker<'_> {
         for entry in entries {
             let number = place.listed;
             place.listed += 1;
+            place.list_check.check(&entry)?;
             if place.first.is_empty() {
                 let first = entry.path.split(|octet| *octet == b'/').next();
                 place.first = first.unwrap_or_default().to_vec();
@@ -255,11 +258,13 @@ impl EntryChecker<'_> {
                 .apply(&mut entry, self.transfer.options().keep);
             self.metadata.report(withheld);
             self.keep_special_bits(place, &mut entry);
+            self.transfer.table.hold(&entry);
             if place.skips(&entry) {
                 if entry.kind == EntryKind::FolderEnd {
                     place.source_names.end_folder(&entry.path, Vec::new());
+                    place.skipped.remove(&entry.path);
                 }
-                self.transfer.table.skip(number);
+                self.transfer.table.skip(number, &entry);
                 continue;
             }
             let result = self.check(place, number, &entry);
@@ -274,7 +279,7 @@ impl EntryChecker<'_> {
                 }
                 Err(error) => {
                     if entry.kind == EntryKind::Folder {
-                        place.skipped = Some(entry.path.clone());
+                        place.skipped.add(&entry.path)?;
                     }
                     self.transfer.table.settle(number, &entry, Err(error));
                 }
@@ -305,7 +310,7 @@ impl EntryChecker<'_> {
     ) -> Result<Option<WantedFile>, Error> {
         let path = entry.path();
         if self.prunes() {
-            place.source_names.add(entry);
+            place.source_names.add(entry)?;
         }
         if let Some(backups) = self.transfer.table.backups.get() {
             backups.list(&entry.path);
@@ -353,7 +358,7 @@ impl EntryChecker<'_> {
         }
         match &entry.kind {
             EntryKind::Folder => {
-                let made = place.root.make_folder(path);
+                let made = place.root.make_folder_for(path, entry.mode);
                 made.map_err(|error| place.fault(FileAction::CreateFolder, entry, &error))?;
             }
             EntryKind::Link(target) => self.link(place, number, entry, target)?,
@@ -497,14 +502,6 @@ impl EntryChecker<'_> {
         Ok(())
     }
 
-    /// Makes the directory `path` writable, if this user owns it. It gets its mode when all its contents are in place.
-    fn make_writable(&self, place: &mut Place, path: &Path) {
-        if self.transfer.options().dry_run.is_none() {
-            // if that fails, writing may still succeed, or report the error
-            place.root.open_up(path).ok();
-        }
-    }
-
     /// Removes temporary files of dead writers from the directory `path`.
     fn tidy(&self, place: &mut Place, path: &Path) {
         if self.transfer.options().dry_run.is_some() {
@@ -525,19 +522,20 @@ impl EntryChecker<'_> {
 }
 
 impl Place {
-    fn new(target_folder: TargetFolder, root: Root, naming: Naming) -> Self {
+    fn new(target_folder: TargetFolder, root: Root, naming: Naming, list_check: ListCheck) -> Self {
         Self {
             target_folder,
             root,
             listed: 0,
             first: Vec::new(),
-            skipped: None,
+            skipped: FolderSet::default(),
+            list_check,
             source_names: SourceNames::new(naming.is_named()),
             free_space: FreeSpace::default(),
             waits_until: None,
             locks: WriterLocks::default(),
             folded: FoldedNames::default(),
-            emptied: None,
+            emptied: FolderSet::default(),
             rejection: None,
             references: References::default(),
             top: None,
@@ -562,20 +560,13 @@ impl Place {
 
     /// Returns true if `path` is in a directory that a dry run regards as empty.
     pub(super) fn is_emptied(&self, path: &[u8]) -> bool {
-        let emptied = self.emptied.as_ref();
-        let rest = emptied.and_then(|emptied| path.strip_prefix(emptied.as_slice()));
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
+        self.emptied.contains(path) || self.emptied.has_above(path)
     }
 
-    /// Returns true if `entry` is in the directory that could not be created, or is the end of that directory.
+    /// Returns true if `entry` is in a directory that could not be created, or is the end of that directory.
     fn skips(&self, entry: &Entry) -> bool {
-        let within = |skipped: &Vec<u8>| {
-            let rest = entry.path.strip_prefix(skipped.as_slice());
-            rest.is_some_and(|rest| {
-                rest.starts_with(b"/") || entry.kind == EntryKind::FolderEnd && rest.is_empty()
-            })
-        };
-        self.skipped.as_ref().is_some_and(within)
+        let is_end = entry.kind == EntryKind::FolderEnd && self.skipped.contains(&entry.path);
+        is_end || self.skipped.has_above(&entry.path)
     }
 
     pub(super) fn fault(&self, action: FileAction, entry: &Entry, error: &io::Error) -> Error {

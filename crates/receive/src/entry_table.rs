@@ -4,247 +4,24 @@
 //! published, or it has failed. A hard link waits for its file. A directory ends after all of its contents.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::fs::File;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use lighthaul_copy::budget::Slot;
 use lighthaul_copy::message::{CopyResult, Failure};
-use lighthaul_copy::object_target::ObjectUpload;
-use lighthaul_copy::span_set::SpanSet;
 use lighthaul_files::backups::Backups;
-use lighthaul_files::delta::stretch::{Copied, gaps};
-use lighthaul_files::digest::{self, Digest};
+use lighthaul_files::delta::stretch::Copied;
 use lighthaul_files::manifest::{Entry, EntryKind, WINDOW};
 use lighthaul_files::object::{Piece, Span};
 use lighthaul_files::options::Planned;
-use lighthaul_files::stage_log::{StageLogs, Staging};
-use lighthaul_fs::disk::OutputFile;
-use lighthaul_fs::version::Version;
+use lighthaul_files::stage_log::StageLogs;
+use lighthaul_files::waiting_links::{LinkTarget, Links, Name};
 use lighthaul_session::error::Error;
 use lighthaul_session::fault::PeerFault;
 
-use super::journal::{Journal, Record};
-use super::links::{LinkTarget, Links, Name};
+pub(crate) use super::pending_file::PendingFile;
 pub(crate) use super::settled_entries::Settled;
 use super::settled_entries::SettledEntries;
-
-/// File that is being received.
-#[derive(Debug)]
-pub(crate) struct PendingFile {
-    pub(crate) number: u64,
-    pub(crate) entry: Entry,
-    /// Temporary path of the file.
-    pub(crate) temporary: PathBuf,
-    /// Path of the journal, if the file has one.
-    pub(crate) journal: PathBuf,
-    /// True if a later run can resume the file.
-    pub(crate) resumable: bool,
-    /// Use of the temporary file by parts of a striped copy.
-    pub(crate) staging: Staging,
-    /// Upload of the file, in a copy into an object store.
-    pub(crate) upload: Option<Box<dyn ObjectUpload>>,
-    fill: Mutex<Fill>,
-}
-
-/// State of the content of a file.
-#[derive(Debug, Default)]
-// fields: all of it is under one lock
-pub(crate) struct Fill {
-    /// Ranges that were requested, and that no object contains yet.
-    owed: SpanSet,
-    /// Ranges for which the sender has not decided whether it sends them or the target copies them.
-    undecided: SpanSet,
-    /// Size of the basis, until its sums are requested.
-    basis: Option<u64>,
-    /// Length of the basis's blocks, once its sums are requested.
-    block: Option<u64>,
-    /// Records of the journal from an earlier run.
-    pub(crate) held: Vec<Record>,
-    /// Held ranges that were not compared with the source yet.
-    uncompared: SpanSet,
-    /// Kind of digest for the held ranges.
-    held_digest: digest::DigestKind,
-    /// Bytes that were not compared with the source in this run.
-    pub(crate) uncompared_bytes: u64,
-    /// Held ranges that can be compared. All other bytes are requested.
-    pub(crate) compared: Vec<Span>,
-    /// Version of the temporary file after this copy's last change.
-    pub(crate) version: Option<Version>,
-    /// Digests of the compared ranges, each of one or more.
-    pub(crate) digests: Vec<(Vec<Span>, Digest)>,
-    /// Lock on a file that is written under its final name.
-    pub(crate) lock: Option<(File, Option<Slot>)>,
-    /// True if the temporary file exists.
-    pub(crate) created: bool,
-    /// True if all metadata is set.
-    pub(crate) finished: bool,
-    pub(crate) journal: Option<Journal>,
-    /// True if the file has failed and is no longer handled.
-    pub(crate) failed: bool,
-}
-
-impl PendingFile {
-    pub(crate) fn new(
-        number: u64,
-        entry: Entry,
-        (temporary, journal): (PathBuf, PathBuf),
-        resumable: bool,
-    ) -> Self {
-        Self {
-            number,
-            entry,
-            temporary,
-            journal,
-            resumable,
-            staging: Staging::default(),
-            upload: None,
-            fill: Mutex::default(),
-        }
-    }
-
-    /// Returns the directory of the temporary file, if it differs from the final directory.
-    pub(crate) fn apart(&self) -> Option<&Path> {
-        let folder = self.temporary.parent();
-        folder.filter(|_| folder != self.entry.path().parent())
-    }
-
-    /// Returns true if the file is written under its final name.
-    pub(crate) fn is_in_place(&self) -> bool {
-        self.temporary == self.entry.path()
-    }
-
-    pub(crate) fn fill(&self) -> MutexGuard<'_, Fill> {
-        self.fill.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Sets the requested ranges.
-    pub(crate) fn expect(&self, owed: &[Span]) {
-        let mut fill = self.fill();
-        fill.owed = SpanSet::from(owed);
-        fill.uncompared_bytes += fill.owed.bytes();
-    }
-
-    /// Sets the ranges that a basis of `len` bytes may have.
-    pub(crate) fn expect_delta(&self, undecided: &[Span], len: u64) {
-        let mut fill = self.fill();
-        fill.basis = Some(len);
-        fill.undecided = SpanSet::from(undecided);
-        fill.uncompared_bytes += fill.undecided.bytes();
-    }
-
-    /// Takes the size of the basis, when the sums of its blocks of `block` bytes are requested.
-    pub(crate) fn take_basis(&self, block: u64) -> Option<u64> {
-        let mut fill = self.fill();
-        fill.block.get_or_insert(block);
-        fill.basis.take()
-    }
-
-    /// Records that the sender sends the stretch `span` except `copies`. Returns the bytes to send, if that is possible.
-    fn decide(&self, span: Span, copies: &[Copied]) -> Option<u64> {
-        let mut fill = self.fill();
-        // without sums, nothing can be copied
-        let block = fill.block.unwrap_or(u64::MAX);
-        let gaps = gaps(span, copies, block)?;
-        if !fill.undecided.take(span) {
-            return None;
-        }
-        for gap in &gaps {
-            fill.owed.insert(*gap);
-        }
-        if fill.failed {
-            // these were joined before, and may contain the gaps already
-            fill.owed.join();
-        }
-        Some(gaps.iter().map(|(from, till)| till - from).sum())
-    }
-
-    /// Returns true if the sums of the basis were requested.
-    pub(crate) fn has_delta(&self) -> bool {
-        self.fill().block.is_some()
-    }
-
-    /// Returns true if no sums of the basis are needed.
-    pub(crate) fn is_decided(&self) -> bool {
-        let fill = self.fill();
-        fill.failed || fill.undecided.is_empty()
-    }
-
-    /// Sets the ranges in `held`, which were written according to `records`, and whose digests are requested.
-    pub(crate) fn expect_digests(
-        &self,
-        held: &[Span],
-        digest: digest::DigestKind,
-        records: Vec<Record>,
-    ) {
-        let mut fill = self.fill();
-        fill.uncompared = SpanSet::from(held);
-        fill.uncompared_bytes += fill.uncompared.bytes();
-        fill.compared = held.to_vec();
-        fill.held_digest = digest;
-        fill.held = records;
-    }
-
-    /// Notes the version of the temporary file after a write.
-    pub(crate) fn note_version(&self, output: &OutputFile) -> io::Result<()> {
-        // a later note is of a later version
-        let mut fill = self.fill();
-        fill.version = Some(output.version()?);
-        Ok(())
-    }
-
-    /// Returns the kind of digest for held ranges.
-    pub(crate) fn held_digest(&self) -> digest::DigestKind {
-        self.fill().held_digest
-    }
-
-    /// Returns the number of ranges that the sender must still send, digest or decide.
-    fn ranges(&self) -> usize {
-        let fill = self.fill();
-        fill.owed.len() + fill.uncompared.len() + fill.undecided.len()
-    }
-
-    /// Joins the ranges of a failed file that may still arrive, since their bytes are dropped.
-    fn join_ranges(&self) {
-        let mut fill = self.fill();
-        fill.owed.join();
-        fill.uncompared.join();
-        fill.undecided.join();
-    }
-
-    /// Returns true if the sender may still send bytes or digests of the file.
-    fn is_awaited(&self) -> bool {
-        let fill = self.fill();
-        let sets = [&fill.owed, &fill.uncompared, &fill.undecided];
-        sets.iter().any(|set| !set.is_empty())
-    }
-
-    /// Returns the requested bytes that have not arrived.
-    fn owed(&self) -> u64 {
-        self.fill().owed.bytes()
-    }
-
-    /// Marks a part of a held range as being compared. Returns false if its digest was not requested.
-    fn compare(&self, span: Span) -> bool {
-        self.fill().uncompared.take(span)
-    }
-
-    /// Requests a range that differs from the source. Returns false for a failed file.
-    fn owe(&self, span: Span) -> bool {
-        let mut fill = self.fill();
-        if !fill.failed {
-            fill.owed.insert(span);
-        }
-        !fill.failed
-    }
-
-    /// Marks `piece` as announced. Returns false if it was not requested.
-    fn announce(&self, piece: &Piece) -> bool {
-        self.fill().owed.take((piece.offset, piece.end()))
-    }
-}
 
 impl TableState {
     /// Changes the ranges of a file by `change`, and counts the additional ranges that result.
@@ -276,9 +53,10 @@ impl TableState {
     }
 
     /// Counts one more entry that is in place or has failed.
-    const fn settle(&mut self) {
+    fn settle(&mut self, entry: &Entry) {
         self.settled += 1;
         self.open = self.open.saturating_sub(1);
+        self.octets = self.octets.saturating_sub(entry.encoded_len());
     }
 }
 
@@ -287,6 +65,9 @@ impl TableState {
 const SPLIT_MAX: usize = 1 << 18;
 /// Maximum total length in bytes of the paths of changed entries whose reports wait for the sender.
 const UNREPORTED_MAX: usize = 4 << 20;
+
+/// Maximum number of octets of entries that wait to be settled, before a page of more.
+const OCTETS_MAX: usize = 256 << 20;
 
 /// Table that the threads of a receiver share.
 #[derive(Debug, Default)]
@@ -314,6 +95,8 @@ struct TableState {
     wanted: u64,
     /// Entries that are listed and not settled.
     open: u64,
+    /// Octets of entries that were not skipped or settled.
+    octets: usize,
     /// Settled entries that were not reported to the sender.
     settled: u64,
     failures: Vec<Failure>,
@@ -351,6 +134,16 @@ impl EntryTable {
             return Err(PeerFault::Invalid("more entries than the window allows").into());
         }
         Ok(())
+    }
+
+    /// Counts the memory of an entry until it is settled or skipped.
+    pub(crate) fn hold(&self, entry: &Entry) {
+        self.lock().octets += entry.encoded_len();
+    }
+
+    /// Returns true if entries must be settled before more are taken, since theirs is too much metadata.
+    pub(crate) fn is_full(&self) -> bool {
+        self.lock().octets > OCTETS_MAX
     }
 
     /// Adds a file that will be received.
@@ -422,14 +215,14 @@ impl EntryTable {
         self.lock().links.begin(number, entry, left);
     }
 
-    /// Queues a hard link to entry `first`. Returns false if that entry is unknown.
+    /// Queues a hard link to entry `first`. Returns false if that entry is unknown, or is another file.
     pub(crate) fn link(&self, first: u64, name: Name) -> bool {
         self.lock().links.wait(first, name)
     }
 
     /// Returns the next hard link whose file is in place or has failed.
     pub(crate) fn take_ready_link(&self) -> Option<(Name, LinkTarget)> {
-        self.lock().links.next()
+        self.lock().links.take_ready()
     }
 
     /// Records the end of the list.
@@ -466,7 +259,7 @@ impl EntryTable {
             state.split(&file, PendingFile::join_ranges).ok();
             state.failed.insert(number, file);
         }
-        state.settle();
+        state.settle(entry);
         match result {
             Ok(settled) => {
                 if entry.kind != EntryKind::FolderEnd {
@@ -485,9 +278,9 @@ impl EntryTable {
     }
 
     /// Counts entry `number`, which failed for a reason that was reported before, or is left out.
-    pub(crate) fn skip(&self, number: u64) {
+    pub(crate) fn skip(&self, number: u64, entry: &Entry) {
         self.placed.record(number, None);
-        self.lock().settle();
+        self.lock().settle(entry);
     }
 
     /// Records the differences of an entry, which are reported when it is settled.
@@ -594,9 +387,12 @@ impl EntryTable {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
     use std::sync::mpsc::sync_channel;
 
+    use lighthaul_files::digest;
     use lighthaul_files::options::Action;
+    use lighthaul_fs::metadata::Extras;
     use lighthaul_session::error::Code;
 
     use super::*;
@@ -768,10 +564,35 @@ mod tests {
         let table = EntryTable::default();
         table.list(WINDOW - 1).unwrap();
         table.list(1).unwrap();
-        table.skip(0);
+        table.skip(0, &file(0, 1));
         table.settle(0, &file(0, 1), Ok(Settled::Now));
         table.list(2).unwrap();
         assert_eq!(table.list(1).unwrap_err().code(), Code::Protocol);
+    }
+
+    #[test]
+    fn large_entries_wait_until_others_are_settled() {
+        let table = EntryTable::default();
+        let extras = Extras {
+            xattrs: vec![(b"user.x".to_vec(), vec![0; Extras::OCTETS_MAX - 6])],
+            ..Extras::default()
+        };
+        let entry = Entry {
+            extras: Some(Box::new(extras)),
+            ..file(0, 1)
+        };
+        let mut held = 0;
+        while !table.is_full() {
+            table.hold(&entry);
+            held += 1;
+        }
+        assert_eq!(held, OCTETS_MAX / Extras::OCTETS_MAX);
+        table.settle(0, &entry, Ok(Settled::Now));
+        assert!(!table.is_full());
+        table.hold(&entry);
+        assert!(table.is_full());
+        table.skip(1, &entry);
+        assert!(!table.is_full());
     }
 
     #[test]
@@ -785,7 +606,7 @@ mod tests {
         let folder = |kind| Entry { kind, ..file(3, 0) };
         table.settle(3, &folder(EntryKind::Folder), Ok(Settled::Before));
         table.settle(4, &folder(EntryKind::FolderEnd), Ok(Settled::Now));
-        table.skip(0);
+        table.skip(0, &file(0, 1));
         let counts = CopyResult {
             entries: 3,
             bytes: 30,

@@ -1,7 +1,11 @@
-//! Ends of directories, whose metadata is set when all their contents are in place.
+//! Directories while their contents arrive, and their ends: their metadata is set when all contents are in place.
+
+use std::path::Path;
 
 use lighthaul_files::manifest::Entry;
 use lighthaul_files::options::Action;
+use lighthaul_files::permit::SPECIAL;
+use lighthaul_files::writer_lock::is_unfinished;
 use lighthaul_session::error::Error;
 
 use super::entry_checker::{EntryChecker, Place};
@@ -32,6 +36,38 @@ impl EntryChecker<'_> {
         }
         self.transfer.table.settle(number, entry, Ok(Settled::Now));
         Ok(())
+    }
+
+    /// Prepares the target directory, if it corresponds to one source directory. Returns true if this copy or an
+    /// unfinished copy created it, so that it gets the metadata of the source at the end. Until then it is private,
+    /// since the source directory may be.
+    pub(super) fn begin_top(&self, place: &mut Place) -> bool {
+        let options = self.transfer.options();
+        if options.dry_run.is_none() && is_unfinished(&mut place.root) {
+            place.target_folder.mark_unfinished();
+        }
+        let top = Path::new("");
+        if self.takes_top(place) {
+            self.make_writable(place, top);
+        }
+        let made = place.target_folder.is_new();
+        if made
+            && options.dry_run.is_none()
+            && options.striped.is_none()
+            && let Ok(Some(there)) = place.root.look(top)
+        {
+            let mode = there.mode & SPECIAL | 0o700;
+            place.root.set_folder_mode(top, mode).ok();
+        }
+        made
+    }
+
+    /// Makes the directory `path` writable, if this user owns it. It gets its mode when all its contents are in place.
+    pub(super) fn make_writable(&self, place: &mut Place, path: &Path) {
+        if self.transfer.options().dry_run.is_none() {
+            // if that fails, writing may still succeed, or report the error
+            place.root.open_up(path).ok();
+        }
     }
 
     /// Returns true if the target directory gets the metadata of the source directory. An existing directory

@@ -12,6 +12,7 @@ use rustix::process::geteuid;
 
 use super::decide::link_differs;
 use super::entry_checker::{EntryChecker, Place};
+use super::entry_table::EntryTable;
 use super::transfer::Transfer;
 
 impl EntryChecker<'_> {
@@ -41,8 +42,13 @@ impl EntryChecker<'_> {
 
     /// Waits while the sender reads no reports, so that it gets no more of its list checked.
     pub(super) fn await_reports(&self) -> Result<(), Error> {
+        self.await_table(EntryTable::reports_wait)
+    }
+
+    /// Waits while `is_busy` returns true.
+    pub(super) fn await_table(&self, is_busy: fn(&EntryTable) -> bool) -> Result<(), Error> {
         let Transfer { table, threads, .. } = self.transfer;
-        while table.reports_wait() {
+        while is_busy(table) {
             let _pause = threads.work.pause();
             threads.check()?;
             pause(CHECK_INTERVAL);

@@ -2,8 +2,8 @@
 //!
 //! - [`receiver`]: threads, messages, `queues`; `transfer`, `settings`: state; `path_setup`, `setup`: lanes, workers
 //! - [`target_folder`]: path of entries; `entry_checker`, `decide`, `want`, `immediate`, `contents`: entries; `delta`, `basis`: deltas
-//! - `entry_table`: listed entries; `settled_entries`: entries for removal at the source; `links`, `claims`: hard links
-//! - `skipped_entries`, `link_dest`, `itemize`: options of rsync; `folder_end`, `prune`, `deletions`: ends of directories
+//! - `entry_table`, `pending_file`: listed entries; `settled_entries`: entries for removal at the source; `claims`: hard links
+//! - `skipped_entries`, `link_dest`, `references`, `itemize`: options of rsync; `folder_end`, `prune`, `deletions`: ends of directories
 //! - `lane`: objects of one lane; `sink`: their bytes in files; `metadata`: owners, attributes and times
 //! - `job`: queue of `publish`, which renames files, `unsynced`; `object_digests`, `checks`, `device`, `hashing`: digests
 //! - [`journal`], `held`: ranges of partial files; `stage`, `staged_files`, `staged_records`: parts of a striped copy
@@ -30,15 +30,16 @@ mod itemize;
 mod job;
 mod lane;
 mod link_dest;
-mod links;
 mod metadata;
 mod modification_check;
 mod object_digests;
 mod object_entries;
 mod path_setup;
+mod pending_file;
 mod prune;
 mod publish;
 mod queues;
+mod references;
 mod report;
 mod settings;
 mod settled_entries;

@@ -14,7 +14,7 @@ use rustix::fs::FileType;
 use super::decide::digest_of;
 use super::entry_checker::{EntryChecker, Place};
 use super::entry_table::Settled;
-use super::links::References;
+use super::references::References;
 
 impl EntryChecker<'_> {
     /// Returns true if the target lacked the file and is now a hard link to an unchanged file in another directory.
@@ -39,7 +39,7 @@ impl EntryChecker<'_> {
             return Ok(false);
         }
         if self.prunes() {
-            place.source_names.add(entry);
+            place.source_names.add(entry)?;
         }
         self.check_name(place, number, entry)?;
         if self.transfer.options().dry_run.is_some() {
@@ -114,7 +114,12 @@ impl EntryChecker<'_> {
             && there.size == entry.size()
             && (there.seconds, there.nanos) == (entry.seconds, entry.nanos)
             && there.mode == entry.mode & 0o7777;
-        same && (entry.digest.is_none() || digest_of(root, entry) == entry.digest)
+        let is_equal = match entry.digest {
+            Some(_) => digest_of(root, entry) == entry.digest,
+            // a file that the source could not read
+            None => !self.transfer.options().checksum,
+        };
+        same && is_equal
             && (entry.extras.is_none() || self.metadata.differences(root, entry).is_empty())
     }
 }

@@ -1,12 +1,13 @@
 //! Deletion of items that the target has and the source does not, if the user asks for it.
 //!
 //! When the list of a directory ends, `EntryChecker::remove` compares the names at the target with
-//! those of the source. The rest is removed, each item after its backup, and both sides learn each
+//! those of the source. A name by which the target shows a listed item stays. The rest is removed, each item after its backup, and both sides learn each
 //! path. Items stay if a rule excludes them, if they are backups, special or temporary files, or if
 //! `--max-delete` is reached. Once some of the source could not be read, or the copy has failed,
 //! nothing more is deleted. A dry run only reports.
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -18,6 +19,7 @@ use lighthaul_copy::watch::{CopyEvent, Failed};
 use lighthaul_files::filter::Decision;
 use lighthaul_files::manifest::{Entry, EntryKind};
 use lighthaul_files::options::Action;
+use lighthaul_files::source_names::OtherNames;
 use lighthaul_files::special::special;
 use lighthaul_files::temp_place::TempPlace;
 use lighthaul_fs::meta::Meta;
@@ -51,7 +53,13 @@ impl EntryChecker<'_> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             there => there.map_err(|error| failed(place, &error, path))?,
         };
-        for gone in place.source_names.end_folder(path, there) {
+        let OtherNames { surplus, unseen } = place.source_names.end_folder(path, there);
+        let listed = items(place, &unseen);
+        for gone in surplus {
+            if !listed.is_empty() && items(place, std::slice::from_ref(&gone)).is_subset(&listed) {
+                // the target shows a listed name differently, as one that ignores case may
+                continue;
+            }
             self.prune(place, gone)?;
         }
         if let Some(why) = place.source_names.take_warning() {
@@ -114,7 +122,7 @@ impl EntryChecker<'_> {
         }
         if self.transfer.options().dry_run.is_some() {
             if entry.kind == EntryKind::Folder {
-                place.emptied = Some(entry.path.clone());
+                place.emptied.add(&entry.path)?;
             }
             return Ok(there);
         }
@@ -261,6 +269,13 @@ impl EntryChecker<'_> {
             TempPlace::Beside | TempPlace::InPlace => false,
         }
     }
+}
+
+/// Returns the inodes of the items at `paths` that exist.
+fn items(place: &mut Place, paths: &[Vec<u8>]) -> BTreeSet<(u64, u64)> {
+    let mut look = |path: &Vec<u8>| place.root.look(Path::new(OsStr::from_bytes(path)));
+    let there = paths.iter().filter_map(|path| look(path).ok().flatten());
+    there.map(|there| there.inode).collect()
 }
 
 fn failed(place: &Place, error: &io::Error, path: &[u8]) -> Error {

@@ -19,6 +19,7 @@ use lighthaul_files::manifest::Entry;
 use lighthaul_files::object::Span;
 use lighthaul_files::stage_log::Staging;
 use lighthaul_files::temp_place::TempPlace;
+use lighthaul_files::waiting_links::{LinkTarget, Name};
 use lighthaul_files::writer_lock::WriterLock;
 use lighthaul_fs::disk::Root;
 use lighthaul_session::error::{Error, FileAction};
@@ -28,7 +29,6 @@ use super::checks::{Checks, outcome};
 use super::entry_table::{EntryTable, PendingFile, Settled};
 use super::job::{Arrived, Job};
 use super::journal::{Protection, Record};
-use super::links::{LinkTarget, Name};
 use super::metadata::MetadataWriter;
 use super::modification_check;
 use super::object_digests::ObjectDigests;
@@ -150,10 +150,15 @@ impl<'a> Publisher<'a> {
         self.link();
         self.leave();
         self.finish_top();
-        if self.checks.sync {
+        let has_synced = self.checks.sync;
+        if has_synced {
             self.sync(&Unsynced::FileSystem)?;
         }
-        self.table.placed.sync(|| Ok(()))
+        self.table.placed.sync(|| {
+            // the sender removes its files even if the copy need not sync
+            let unsynced = (!has_synced).then_some(&Unsynced::FileSystem);
+            unsynced.map_or(Ok(()), |unsynced| self.sync(unsynced))
+        })
     }
 
     /// Adds the content of a job.

@@ -81,6 +81,7 @@ pub fn receive(
     mut settings: Settings,
     watcher: Watcher<'_>,
 ) -> Result<Summary, Error> {
+    settings.options.check()?;
     let list = settings.names.take().map(ListSender::start).transpose()?;
     let transfer = Transfer::new(session, settings)?;
     let Transfer {

@@ -19,6 +19,8 @@ pub struct Settings {
     pub plain: bool,
     /// List of paths to copy, if not all are wanted.
     pub names: Option<PathList>,
+    /// Paths of the sources, if this side has requested them and the peer may list no others.
+    pub requested: Option<Vec<Vec<u8>>>,
     /// Options of the copy.
     pub options: Options,
     /// Metadata that the peer may set.

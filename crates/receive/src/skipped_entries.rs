@@ -39,15 +39,15 @@ impl EntryChecker<'_> {
         };
         // the source has it, so that it is not deleted
         if self.prunes() {
-            place.source_names.add(entry);
+            place.source_names.add(entry)?;
         }
         if entry.kind == EntryKind::Folder {
-            place.skipped = Some(entry.path.clone());
+            place.skipped.add(&entry.path)?;
         }
         if self.transfer.options().dry_run == Some(Detail::Explain) {
             self.plan(Action::Skip, entry, why)?;
         }
-        self.transfer.table.skip(number);
+        self.transfer.table.skip(number, entry);
         Ok(true)
     }
 

@@ -194,7 +194,7 @@ impl EntryChecker<'_> {
                 let path = entry.path();
                 let there = Self::look(place, entry)?;
                 let made = match there {
-                    None => place.root.make_folder(path),
+                    None => place.root.make_folder_for(path, entry.mode),
                     Some(there) if there.kind == FileType::Directory => place.root.open_up(path),
                     Some(_) => Err(io::ErrorKind::NotADirectory.into()),
                 };

@@ -19,8 +19,8 @@ use lighthaul_session::error::{Error, FileAction};
 use rustix::fs::FileType;
 
 use super::claims::Claims;
-use super::entry_table::{Fill, PendingFile};
 use super::journal::{Journal, Subject, clipped, missing, within_file};
+use super::pending_file::{Fill, PendingFile};
 use super::transfer::Transfer;
 
 /// Access to temporary files below a root.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use lighthaul_copy::error::Fault;
 use lighthaul_copy::message::Failure;
@@ -20,6 +21,29 @@ const FILES_MAX: usize = 2 * WINDOW as usize;
 /// Maximum number of files with several names. They are removed at the end, since each removal changes the
 /// version of the other names.
 const SHARED_MAX: usize = 1 << 20;
+
+/// Least age of the last change of a file with a fine time, in nanoseconds: more than the tick of a kernel, which
+/// is the step of such times.
+const FINE_AGE_MIN: i64 = 100_000_000;
+/// Least age for other files: the coarsest step of time of a file system, in nanoseconds.
+pub(super) const COARSE_AGE_MIN: i64 = 2_000_000_000;
+
+/// Returns the time until each further change of a file gets another time. Until then, a file that is removed may have
+/// content that was never read.
+pub(super) fn time_to_settle(version: &Version, now: u64) -> Duration {
+    let is_coarse = version.changed % 1_000_000_000 == 0;
+    let min = if is_coarse {
+        COARSE_AGE_MIN
+    } else {
+        FINE_AGE_MIN
+    };
+    let age = i64::try_from(now)
+        .unwrap_or(i64::MAX)
+        .saturating_sub(version.changed);
+    // a time in the future does not come sooner
+    let left = min.saturating_sub(age).clamp(0, min);
+    Duration::from_nanos(left.unsigned_abs())
+}
 
 /// File or link that is removed once it is in place at the target.
 #[derive(Debug)]
@@ -128,4 +152,38 @@ fn removed(files: Vec<(u64, Removable)>, access: &FileAccess) -> Vec<Failure> {
     files
         .filter_map(|(number, file)| file.remove(number, access))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use lighthaul_fs::version::Look;
+
+    use super::*;
+
+    #[test]
+    fn file_settles_when_further_changes_get_another_time() {
+        let look = Look {
+            size: 0,
+            seconds: 0,
+            nanos: 0,
+        };
+        let left = |changed: i64, now: u64| {
+            let version = Version {
+                inode: (0, 0),
+                changed,
+                look,
+            };
+            time_to_settle(&version, now).as_millis()
+        };
+        let second = 1_000_000_000;
+        assert_eq!(left(5 * second + 1_000_000, 5_001_000_000), 100);
+        assert_eq!(left(5 * second + 1_000_000, 5_041_000_000), 60);
+        assert_eq!(left(5 * second + 1_000_000, 5_200_000_000), 0);
+        // a file system with whole seconds
+        assert_eq!(left(5 * second, 5_500_000_000), 1500);
+        assert_eq!(left(5 * second, 7_000_000_000), 0);
+        // the clock of a file server is ahead
+        assert_eq!(left(9 * second, 5_000_000_000), 2000);
+        assert_eq!(left(i64::MIN, u64::MAX), 0);
+    }
 }

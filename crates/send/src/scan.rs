@@ -30,6 +30,7 @@ use lighthaul_fs::meta::Meta;
 use lighthaul_fs::version::Version;
 use lighthaul_io::error::Error as World;
 use lighthaul_io::host::clock::unix_nanos;
+use lighthaul_io::host::wait::pause;
 use lighthaul_session::error::{Error, caught};
 use lighthaul_session::fault::PeerFault;
 use lighthaul_session::topic::decode;
@@ -37,7 +38,7 @@ use lighthaul_session::topic::decode;
 use super::contents::ContentsReader;
 use super::holes;
 use super::item::Item;
-use super::removals::Removable;
+use super::removals::{COARSE_AGE_MIN, Removable, time_to_settle};
 use super::transfer::Transfer;
 
 /// Octets of paths after which a page of the list is full.
@@ -46,8 +47,6 @@ const PAGE_BYTES: usize = 1 << 19;
 const FOUND_MAX: usize = 1 << 10;
 /// Longest wait of a page that is not full.
 const FLUSH: Duration = Duration::from_millis(20);
-/// Least age of the last change of a file with a mark, in nanoseconds: the coarsest step of time of a file system.
-const CHANGE_AGE_MIN: i64 = 2_000_000_000;
 
 /// State of the list, shared by its two threads.
 pub(super) struct Scan<'a> {
@@ -134,6 +133,7 @@ impl Scan<'_> {
     ) -> Result<(), Error> {
         match found {
             Found::Entry(mut entry, place, meta) => {
+                self.settle(page, meta.as_ref())?;
                 let alone = self.transfer.queue.totals().entries == 0
                     && matches!(entry.kind, EntryKind::File(_));
                 if self.transfer.options().expects() && !alone {
@@ -196,6 +196,30 @@ impl Scan<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Waits until each further change of a file gets another time, if the copy removes source files.
+    fn settle(&self, page: &mut Page, meta: Option<&Meta>) -> Result<(), Error> {
+        let options = self.transfer.options();
+        let Some(meta) = meta.filter(|_| options.remove_source && options.dry_run.is_none()) else {
+            return Ok(());
+        };
+        let left = time_to_settle(&meta.version(), unix_nanos());
+        if left.is_zero() {
+            return Ok(());
+        }
+        self.flush(page)?;
+        let _step = self.transfer.threads.work.begin();
+        let clock = self.transfer.session.clock;
+        let until = clock.now() + left;
+        loop {
+            self.transfer.threads.check()?;
+            let left = until.since(clock.now());
+            if left.is_zero() {
+                return Ok(());
+            }
+            pause(left.min(CHECK_INTERVAL));
+        }
     }
 
     /// Records the next entry, if the copy removes source files.
@@ -359,6 +383,6 @@ impl Default for Page {
 /// Returns the mark of a version, unless the file was changed just now. Further changes could then have the same time.
 fn mark(version: &Version) -> Option<u64> {
     let now = i64::try_from(unix_nanos()).unwrap_or(i64::MAX);
-    let is_old = version.changed <= now.saturating_sub(CHANGE_AGE_MIN);
+    let is_old = version.changed <= now.saturating_sub(COARSE_AGE_MIN);
     is_old.then(|| version_mark(version))
 }

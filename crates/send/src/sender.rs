@@ -54,6 +54,7 @@ pub fn send(
     settings: Settings,
     watcher: Watcher<'_>,
 ) -> Result<Summary, Error> {
+    settings.options.check()?;
     let transfer = Transfer::new(session, &finds, settings)?;
     let options = &transfer.settings.options;
     let mut sending = Sending {

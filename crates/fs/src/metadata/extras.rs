@@ -63,6 +63,11 @@ impl Keep {
         xattrs: true,
         acls: true,
     };
+
+    /// Returns true if metadata is kept besides permission bits and the time of the last modification.
+    pub const fn has_extras(self) -> bool {
+        self.owner || self.accessed || self.xattrs || self.acls
+    }
 }
 
 impl Extras {
@@ -70,6 +75,16 @@ impl Extras {
     pub const OCTETS_MAX: usize = 256 << 10;
     /// Limit of the number of one file's attributes.
     pub const COUNT_MAX: usize = 1024;
+
+    /// Removes owner, access time and attributes that `keep` does not select.
+    pub fn select(&mut self, keep: Keep) {
+        self.owner = self.owner.filter(|_| keep.owner);
+        self.accessed = self.accessed.filter(|_| keep.accessed);
+        self.xattrs.retain(|(name, _)| {
+            let is_list = name.starts_with(b"system.posix_acl_");
+            is_list && keep.acls || !is_list && keep.xattrs
+        });
+    }
 
     /// Reports whether no field is present.
     pub fn is_empty(&self) -> bool {
@@ -186,5 +201,43 @@ mod tests {
             let octets = postcard::to_allocvec(&extras).unwrap();
             assert!(postcard::from_bytes::<Extras>(&octets).is_err(), "{nth}");
         }
+    }
+    #[test]
+    fn only_selected_metadata_is_kept() {
+        let all = Extras {
+            owner: Some((1, 2)),
+            accessed: Some((3, 4)),
+            xattrs: vec![
+                (b"system.posix_acl_access".to_vec(), vec![1]),
+                (b"user.x".to_vec(), vec![2]),
+            ],
+            ..Extras::default()
+        };
+        let selected = |keep: Keep| {
+            let mut extras = all.clone();
+            extras.select(keep);
+            extras
+        };
+        assert_eq!(selected(Keep::ALL), all);
+        assert!(selected(Keep::default()).is_empty());
+        let none = Keep::default();
+        let owner = selected(Keep {
+            owner: true,
+            ..none
+        });
+        assert_eq!((owner.owner, owner.xattrs.len()), (all.owner, 0));
+        let accessed = Keep {
+            accessed: true,
+            ..none
+        };
+        assert_eq!(selected(accessed).accessed, all.accessed);
+        let xattrs = selected(Keep {
+            xattrs: true,
+            ..none
+        });
+        assert_eq!(xattrs.xattrs, all.xattrs[1..]);
+        let acls = selected(Keep { acls: true, ..none });
+        assert_eq!(acls.xattrs, all.xattrs[..1]);
+        assert!(!none.has_extras() && Keep::ALL.has_extras());
     }
 }

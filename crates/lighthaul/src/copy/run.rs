@@ -10,6 +10,7 @@ use crate::request::Network;
 
 /// Makes the copy, on a circuit or path if the request books one. A dry run books nothing.
 pub(crate) fn run(job: &Job, reporter: &mut Reporter<'_>) -> Result<Summary, Error> {
+    job.request.options.check()?;
     if objects::is_used(&job.request) {
         return objects::run(job, reporter);
     }

@@ -90,6 +90,7 @@ fn pull(job: &Job, reporter: &mut Reporter<'_>) -> Result<Summary, Error> {
     with_session(job, &job.request.sources[0], &way, |reached, options| {
         let settings = receive::Settings {
             plain: job.request.plain,
+            requested: Some(job.paths()),
             options,
             names,
             permit: Permit::ALL,

@@ -47,6 +47,8 @@ pub(super) struct Bench {
     pub(super) top: PathBuf,
     /// Metadata that the peer may set.
     pub(super) permit: Permit,
+    /// Paths of sources that the receiver has requested, if any.
+    pub(super) requested: Option<Vec<Vec<u8>>>,
     /// Parts of the sender and of the receiver that panic.
     pub(super) broken: [Option<&'static str>; 2],
 }
@@ -69,6 +71,7 @@ impl Bench {
         Self {
             top,
             permit,
+            requested: None,
             broken: [None; 2],
         }
     }
@@ -165,6 +168,7 @@ impl Bench {
             plain: true,
             options: options.clone(),
             permit: self.permit,
+            requested: self.requested.clone(),
             ..receive::Settings::default()
         };
         let (arrivals, joins) = (channel().1, channel().1);

@@ -111,6 +111,7 @@ impl Bench {
         let settings = Settings {
             options: options.clone(),
             permit: self.permit,
+            requested: self.requested.clone(),
             ..Settings::default()
         };
         let mut transfer = Transfer::new(&receiver, settings).unwrap();

@@ -273,7 +273,7 @@ fn dry_run_reports_newer_entries_and_entries_of_another_kind() {
     assert_eq!(planned(&bench, &newer, &update), owned(&expected));
     let deleting = Options {
         delete: true,
-        rules: Rules::parse(&[FilterOption::Exclude(b"*".to_vec())]).unwrap(),
+        rules: Rules::parse(&[FilterOption::Filter(b"P *".to_vec())]).unwrap(),
         ..dry()
     };
     let became_folder = [folder("same"), leave("same")];

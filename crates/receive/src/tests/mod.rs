@@ -3,8 +3,11 @@
 //! - `bench`: copies
 //! - `copied`: parts of files that are copied from old versions
 //! - `entry_checker`: lists of entries, handled by `checked_list`
+//! - `folded_names`: targets that ignore case
+//! - `hostile_lists`: lists of a peer that lists what it must not; `compared_digests`: comparison by digests
 //! - `in_place`: files that are written under their final names; `link_dest`: links to files of other directories
 //! - `rejected_list`: lists that are rejected; `dry_run`: lists in a dry run
+//! - `moved`: files that are removed at the source, and options that lose data together
 //! - `mounts`: directories on other file systems
 //! - `panics`: copies in which a part of the program panics
 //! - `publish`: received files, published or rejected by the publisher in `stage`
@@ -15,12 +18,16 @@
 //!   they are published
 mod bench;
 mod checked_list;
+mod compared_digests;
 mod copied;
 mod dry_run;
 mod entry_checker;
+mod folded_names;
+mod hostile_lists;
 mod in_place;
 mod link_dest;
 mod mounts;
+mod moved;
 mod panics;
 mod publish;
 mod rejected_list;

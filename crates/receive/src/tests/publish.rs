@@ -14,6 +14,7 @@ use lighthaul_files::backups::Backups;
 use lighthaul_files::manifest::Entry;
 use lighthaul_files::object::Span;
 use lighthaul_files::options::{Backup, Options};
+use lighthaul_files::waiting_links::Name;
 use lighthaul_fs::file_access::FileAccess;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::fault::PeerFault;
@@ -24,7 +25,6 @@ use super::stage::{Stage, arrived, digest, expecting, noted, object, subject, sy
 use crate::entry_table::Settled;
 use crate::job::Job;
 use crate::journal::{Journal, Record};
-use crate::links::Name;
 use crate::publish::DIGESTS_MAX;
 use crate::tests::bench::slot;
 
