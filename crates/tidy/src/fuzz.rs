@@ -117,7 +117,7 @@ const REACHED: [(&str, &str); 75] = [
     ("crates/circuit/src/tl1/dialect.rs", "tl1_message"),
     ("crates/circuit/src/linux/tc_object.rs", "netlink"),
     ("crates/circuit/src/linux/htb.rs", "netlink"),
-    ("crates/io/src/net/tc_message.rs", "netlink"),
+    ("crates/kernel/src/tc_message.rs", "netlink"),
     ("crates/circuit/src/linux/filter.rs", "netlink"),
     ("crates/files/src/delta/scan.rs", "delta"),
     ("crates/files/src/delta/summer.rs", "delta"),
@@ -184,7 +184,7 @@ const TRUSTED: [(&str, &str); 67] = [
     ("crates/remote-files/src/span.rs", "ranges of the user"),
     ("crates/mount/src/", "requests of programs on this host"),
     (
-        "crates/io/src/net/segment.rs",
+        "crates/kernel/src/segment.rs",
         "packets of the kernel of a test host",
     ),
     (
