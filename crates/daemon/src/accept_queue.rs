@@ -6,7 +6,8 @@
 //!
 //! Until then a connection costs a descriptor and a few words of memory. If the queue is full, the oldest silent
 //! connection of the largest site is closed. Recent hosts ([`RecentHosts`]) are evicted after all others, and sites
-//! that failed lately ([`FailedSites`]) before all others. Handshake slots are given in the opposite order.
+//! that failed lately ([`FailedSites`]) before all others. Handshake slots are given in the opposite order. A part of
+//! the queue, and of the attempts to get a slot, is left to hosts that are not recent.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,7 +36,9 @@ const HOST_MAX: usize = 256;
 const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum number of connections that are accepted without a pause.
 const ACCEPTS_MAX: usize = 256;
-/// Maximum number of connections that try to get a handshake slot in one turn.
+/// Divisor of the queue: one part is left to hosts that are not recent.
+const RESERVED_PART: usize = 4;
+/// Maximum number of connections of recent hosts that try to get a handshake slot in one turn, and of other hosts.
 const STARTS_MAX: usize = 64;
 /// Poller token of the listener. Tokens of connections are higher.
 const LISTENER: u64 = 0;
@@ -214,9 +217,18 @@ impl AcceptQueue {
         if let Some(oldest) = self.hosts.oldest_of(Prefix::host(from.ip()), HOST_MAX) {
             self.evict(oldest);
         }
-        if self.waiting.len() >= self.most {
-            // none is preferred to one of a higher standing
-            let mut sites = self.sites[..standing.classes().end].iter();
+        let recent = &self.sites[Standing::Recent.classes()];
+        let recent_max = self.most - self.most / RESERVED_PART;
+        let is_part_full = standing == Standing::Recent
+            && recent.iter().map(SiteIndex::len).sum::<usize>() >= recent_max;
+        if is_part_full || self.waiting.len() >= self.most {
+            let classes = if is_part_full {
+                standing.classes()
+            } else {
+                // none is preferred to one of a higher standing
+                0..standing.classes().end
+            };
+            let mut sites = self.sites[classes].iter();
             let Some(oldest) = sites.find_map(SiteIndex::oldest_of_largest) else {
                 self.dropped.evicted += 1;
                 return;
@@ -302,7 +314,17 @@ impl AcceptQueue {
     /// Gives handshake slots to connections with a whole `ClientHello`: recent hosts first, sites that failed lately
     /// last. The work does not grow with the queue.
     fn start_handshakes(&mut self, now: Instant) -> Vec<Incoming> {
-        let mut turns = self.turns();
+        let turns = self.turns();
+        let (recent, others) = turns
+            .into_iter()
+            .partition(|Turn(standing, ..)| standing.0 == Standing::Recent);
+        // recent hosts that get no slot take no turns of other hosts
+        let mut incoming = self.start_in_turn(recent, now);
+        incoming.extend(self.start_in_turn(others, now));
+        incoming
+    }
+
+    fn start_in_turn(&mut self, mut turns: BTreeSet<Turn>, now: Instant) -> Vec<Incoming> {
         let mut incoming = Vec::new();
         for _ in 0..STARTS_MAX {
             let Some(turn) = turns.pop_first() else {
@@ -494,19 +516,15 @@ mod tests {
             "{waiting:?}"
         );
         assert_eq!((waiting.len(), queue.dropped().evicted), (4, 2));
-        // a recent host evicts new hosts, and a new host evicts no recent one
+        // a recent host evicts new hosts up to its part, and a new host evicts no recent one
         for _ in 0..4 {
             calls.push(call(&listener));
             queue.enter(listener.accept().unwrap().0, from(9, 9), now);
         }
         calls.push(call(&listener));
         queue.enter(listener.accept().unwrap().0, from(5, 5), now);
-        assert!(
-            queue
-                .waiting
-                .values()
-                .all(|connection| connection.from == from(9, 9))
-        );
+        let waiting: Vec<_> = queue.waiting.values().map(|waits| waits.from).collect();
+        assert_eq!(waiting, [from(9, 9), from(9, 9), from(9, 9), from(5, 5)]);
     }
 
     #[test]
@@ -569,16 +587,14 @@ mod tests {
             incoming.iter().map(|one| one.from).collect::<Vec<_>>()
         };
         let first = start(&mut queue);
-        assert_eq!((first[0], first.len()), (recent, STARTS_MAX));
+        assert_eq!((first[0], first.len()), (recent, 1 + STARTS_MAX));
         assert!(
             first[1..]
                 .iter()
                 .copied()
-                .eq((0..STARTS_MAX as u8 - 1).map(address))
+                .eq((0..STARTS_MAX as u8).map(address))
         );
-        let last = STARTS_MAX as u8;
-        let rest = [address(last - 1), address(last), address(200)];
-        assert_eq!(start(&mut queue), rest);
+        assert_eq!(start(&mut queue), [address(STARTS_MAX as u8), address(200)]);
     }
 
     /// Enters connections from these addresses with a whole `ClientHello`, and returns those that get a slot.
@@ -622,6 +638,25 @@ mod tests {
         addresses.push(recent);
         let order = started((&mut queue, &listener, &clock), &addresses);
         assert_eq!((order[0], order.len()), (IpAddr::from(recent), 1 + 6));
+    }
+
+    #[test]
+    fn new_host_gets_a_slot_beside_recent_hosts_that_call_without_end() {
+        let (mut queue, listener, clock) = queue(512);
+        queue.handshakes = Handshakes::start(8).unwrap();
+        // more sites than try in one turn, each with more connections than its share
+        let recent: Vec<_> = (0..STARTS_MAX as u8 + 9)
+            .map(|site| [10, 0, site, 1])
+            .collect();
+        for host in &recent {
+            let hosts = &queue.known.recent_hosts;
+            hosts.remember((*host).into(), unix_seconds());
+        }
+        let mut addresses = [recent.clone(), recent].concat();
+        addresses.push([250, 0, 0, 1]);
+        let order = started((&mut queue, &listener, &clock), &addresses);
+        assert_eq!(order.len(), 7, "{order:?}");
+        assert_eq!(order[6], IpAddr::from([250, 0, 0, 1]));
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Connections in the TLS handshake: one thread each, limited in number and time.
 //!
-//! They come from the accept queue, where they wait for a slot. A part of the slots is reserved for recent hosts. If
-//! the other slots are full, a connection that has had a second is closed for a new one.
+//! They come from the accept queue, where they wait for a slot. A part of the slots is reserved for recent hosts, and a
+//! part for new hosts. Each host has a share. If the slots that it may use are full, a connection that has had a second
+//! is closed for a new one.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,9 +17,9 @@ use lighthaul_io::net::tcp::round_trip;
 
 /// Maximum number of connections in the handshake.
 pub(crate) const HANDSHAKES_MAX: u64 = 128;
-/// Divisor of the slots: one part is reserved for recent hosts.
+/// Divisor of the slots: one part is reserved for recent hosts, and one for new hosts.
 const RESERVED_PART: usize = 4;
-/// Divisor of the slots: one part is the share of one new host. Hosts behind one address translator share it.
+/// Divisor of the slots: one part is the share of one host. Hosts behind one address translator share it.
 const HOST_PART: usize = 8;
 /// Time for the whole handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -144,47 +145,61 @@ impl Handshakes {
 
 impl Running {
     fn has_room(&self, new: &Handshake) -> bool {
-        if new.is_recent || self.waiting.len() >= self.most {
-            return self.waiting.len() < self.most;
-        }
-        let new_hosts = || {
-            self.waiting
-                .values()
-                .filter(|handshake| !handshake.is_recent)
-        };
-        let host = new.places[0];
-        let of_host = new_hosts().filter(|handshake| handshake.places[0] == host);
-        new_hosts().count() < self.most - self.most / RESERVED_PART
-            && of_host.count() < self.host_max()
+        self.waiting.len() < self.most
+            && self.of_host(new).count() < self.host_max()
+            && self.of_class(new.is_recent).count() < self.class_max()
     }
 
+    /// Returns the limit of the handshakes of one host.
     fn host_max(&self) -> usize {
         (self.most / HOST_PART).max(1)
     }
 
-    /// Returns the handshake to close for `new`: the oldest handshake of a new host that has used up its time. If the
-    /// host of `new` has its whole share, it is one of that host, else one of the largest sites.
+    /// Returns the limit of the handshakes of recent hosts, which is also that of new hosts.
+    fn class_max(&self) -> usize {
+        self.most - self.most / RESERVED_PART
+    }
+
+    fn of_host(&self, new: &Handshake) -> impl Iterator<Item = (u64, &Handshake)> {
+        let host = new.places[0];
+        self.numbered()
+            .filter(move |(_, handshake)| handshake.places[0] == host)
+    }
+
+    fn of_class(&self, is_recent: bool) -> impl Iterator<Item = (u64, &Handshake)> {
+        self.numbered()
+            .filter(move |(_, handshake)| handshake.is_recent == is_recent)
+    }
+
+    fn numbered(&self) -> impl Iterator<Item = (u64, &Handshake)> {
+        self.waiting
+            .iter()
+            .map(|(number, handshake)| (*number, handshake))
+    }
+
+    /// Returns the handshake to close for `new`. If the host of `new` has its whole share, it is the oldest of that
+    /// host. If the recent hosts have theirs, it is one of recent hosts, else of new hosts: the oldest of the largest
+    /// sites. A handshake within its time is closed only for a recent host, and only if it is of a new host.
     fn evicted_by(&self, new: &Handshake) -> Option<u64> {
-        let new_hosts = || {
-            self.waiting
-                .iter()
-                .filter(|(_, handshake)| !handshake.is_recent)
+        let may_be_closed = |handshake: &Handshake| {
+            let is_old = new.since.since(handshake.since) >= handshake.keep;
+            is_old || new.is_recent && !handshake.is_recent
         };
-        let is_of = |handshake: &Handshake| handshake.places[0] == new.places[0];
-        let of_host = || new_hosts().filter(|(_, handshake)| is_of(handshake));
-        let oldest = if !new.is_recent && of_host().count() >= self.host_max() {
-            of_host().next()
-        } else {
-            let mut sites: BTreeMap<Prefix, usize> = BTreeMap::new();
-            for (_, handshake) in new_hosts() {
-                *sites.entry(handshake.places[2]).or_default() += 1;
-            }
-            let largest = sites.values().max()?;
-            new_hosts().find(|(_, handshake)| sites.get(&handshake.places[2]) == Some(largest))
-        };
-        let (number, handshake) = oldest?;
-        let is_old = new.since.since(handshake.since) >= handshake.keep;
-        (new.is_recent || is_old).then_some(*number)
+        if self.of_host(new).count() >= self.host_max() {
+            let (number, oldest) = self.of_host(new).next()?;
+            let is_old = new.since.since(oldest.since) >= oldest.keep;
+            return is_old.then_some(number);
+        }
+        let is_recent = new.is_recent && self.of_class(true).count() >= self.class_max();
+        let mut sites: BTreeMap<Prefix, usize> = BTreeMap::new();
+        for (_, handshake) in self.of_class(is_recent) {
+            *sites.entry(handshake.places[2]).or_default() += 1;
+        }
+        let largest = sites.values().max()?;
+        let (number, oldest) = self
+            .of_class(is_recent)
+            .find(|(_, handshake)| sites.get(&handshake.places[2]) == Some(largest))?;
+        may_be_closed(oldest).then_some(number)
     }
 }
 
@@ -262,21 +277,65 @@ mod tests {
     }
 
     #[test]
-    fn new_hosts_are_limited_and_recent_hosts_always_get_slots() {
+    fn new_and_recent_hosts_have_a_part_of_the_slots_that_the_others_cannot_use() {
+        const RESERVED: usize = MOST / RESERVED_PART;
         let handshakes = Handshakes::start(HANDSHAKES_MAX).unwrap();
         let (_near, tcp) = pair();
         let enter = |last, is_recent| handshakes.begin(&tcp, address(last), is_recent, at(0));
         let mut slots = Vec::new();
         slots.extend((0..=255).filter_map(|last| enter(last, false)));
-        assert_eq!(slots.len(), MOST - MOST / RESERVED_PART);
+        assert_eq!(slots.len(), MOST - RESERVED);
         // first the reserved slots, then those of new hosts
-        for _ in 0..MOST {
-            slots.push(enter(7, true).unwrap());
+        for last in 0..MOST - RESERVED {
+            slots.push(enter(last as u8, true).unwrap());
         }
-        assert_eq!(handshakes.lock().waiting.len(), MOST);
-        assert!(enter(7, true).is_none() && enter(8, false).is_none());
+        assert!(enter(200, true).is_none() && enter(201, false).is_none());
+        let lock = handshakes.lock();
+        let [recent, new] = [true, false].map(|is_recent| lock.of_class(is_recent).count());
+        assert_eq!((recent, new), (MOST - RESERVED, RESERVED));
+        drop(lock);
         let site = Prefix::all(address(1))[2];
         assert_eq!(handshakes.sites(), BTreeMap::from([(site, MOST)]));
+    }
+
+    #[test]
+    fn recent_host_with_its_whole_share_replaces_its_own_oldest_handshake() {
+        let handshakes = Handshakes::start(HANDSHAKES_MAX).unwrap();
+        let (_near, tcp) = pair();
+        let enter =
+            |last, is_recent, now| handshakes.begin(&tcp, address(last), is_recent, at(now));
+        let new_hosts: Vec<_> = (10..20)
+            .map(|last| enter(last, false, 0).unwrap())
+            .collect();
+        let own: Vec<_> = (0..MOST).filter_map(|_| enter(7, true, 0)).collect();
+        assert_eq!(own.len(), HOST_MAX);
+        // neither a new host nor another recent host waits for it
+        let others = [enter(20, false, 0).unwrap(), enter(8, true, 0).unwrap()];
+        let _late = enter(7, true, 1000).unwrap();
+        let is_open = |slot: &HandshakeSlot| handshakes.lock().waiting.contains_key(&slot.number);
+        assert!(!is_open(&own[0]) && own[1..].iter().all(is_open));
+        assert!(new_hosts.iter().chain(&others).all(is_open));
+    }
+
+    #[test]
+    fn recent_hosts_with_their_whole_part_replace_the_oldest_of_their_largest_site() {
+        let handshakes = Handshakes::start(HANDSHAKES_MAX).unwrap();
+        let (_near, tcp) = pair();
+        let enter = |site: u8, host: u8, now| {
+            let address = [10, site, 0, host].into();
+            handshakes.begin(&tcp, address, true, at(now))
+        };
+        let first = enter(0, 0, 0).unwrap();
+        let mut slots = Vec::new();
+        for host in 0..5 {
+            slots.extend((0..16).filter_map(|_| enter(1, host, 0)));
+        }
+        slots.extend((0..15).filter_map(|_| enter(2, 0, 0)));
+        assert_eq!(slots.len(), MOST - MOST / RESERVED_PART - 1);
+        assert!(enter(3, 0, 0).is_none(), "all are within their time");
+        let _late = enter(3, 0, 1000).unwrap();
+        let is_open = |slot: &HandshakeSlot| handshakes.lock().waiting.contains_key(&slot.number);
+        assert!(is_open(&first) && !is_open(&slots[0]) && slots[1..].iter().all(is_open));
     }
 
     #[test]
@@ -321,10 +380,10 @@ mod tests {
                 .unwrap()
         };
         let new_hosts: Vec<_> = (0..96).map(|last| enter(last, false)).collect();
-        let known: Vec<_> = (0..32).map(|_| enter(7, true)).collect();
+        let known: Vec<_> = (0..32).map(|last| enter(200 + last / 16, true)).collect();
         let is_open = |slot: &HandshakeSlot| handshakes.lock().waiting.contains_key(&slot.number);
         assert!(new_hosts.iter().chain(&known).all(is_open));
-        let _late = enter(7, true);
+        let _late = enter(99, true);
         assert!(!is_open(&new_hosts[0]) && new_hosts[1..].iter().all(is_open));
     }
 
@@ -358,11 +417,11 @@ mod tests {
         for (third, last) in [(1, 0), (3, 0), (2, 0), (2, 1), (2, 2), (3, 1)] {
             slots.extend((0..16).filter_map(|_| enter(third, last, false, 0)));
         }
-        slots.extend((0..32).filter_map(|_| enter(1, 0, true, 0)));
+        slots.extend((0..32).filter_map(|nth| enter(1, 100 + nth, true, 0)));
         assert_eq!(slots.len() as u64, HANDSHAKES_MAX);
         let is_gone = |slot: &&HandshakeSlot| !handshakes.lock().waiting.contains_key(&slot.number);
         let gone = || -> Vec<u64> { slots.iter().filter(is_gone).map(|p| p.number).collect() };
-        let _known = enter(1, 0, true, 0).unwrap();
+        let _known = enter(1, 99, true, 0).unwrap();
         assert_eq!(gone(), [32]);
         let _stranger = enter(4, 0, false, 1000).unwrap();
         assert_eq!(gone(), [32, 33]);

@@ -69,6 +69,14 @@ impl RecentHosts {
         }
     }
 
+    /// Removes the host at `address`, from which a client with a key without rights has called.
+    pub(crate) fn forget(&self, address: IpAddr) {
+        let [host, _, site] = Prefix::all(address);
+        if self.lock().remove(site, host) {
+            self.changed.store(true, Relaxed);
+        }
+    }
+
     /// Reports whether a caller of the host at `address` was admitted in the last week.
     pub(crate) fn contains(&self, address: IpAddr, now: u64) -> bool {
         let [host, _, site] = Prefix::all(address);
@@ -121,17 +129,26 @@ impl RecentHosts {
 impl Sites {
     /// Removes the host of `site` that was admitted longest ago.
     fn forget_one(&mut self, site: Prefix) {
-        let Some(hosts) = self.hosts.get_mut(&site) else {
+        let Some(hosts) = self.hosts.get(&site) else {
             return;
         };
         let oldest = hosts.iter().min_by_key(|(_, at)| **at);
         if let Some(oldest) = oldest.map(|(host, _)| *host) {
-            hosts.remove(&oldest);
-            self.count -= 1;
+            self.remove(site, oldest);
         }
+    }
+
+    /// Removes `host` of `site`. Returns false if it was not listed.
+    fn remove(&mut self, site: Prefix, host: Prefix) -> bool {
+        let Some(hosts) = self.hosts.get_mut(&site) else {
+            return false;
+        };
+        let was_listed = hosts.remove(&host).is_some();
+        self.count -= usize::from(was_listed);
         if hosts.is_empty() {
             self.hosts.remove(&site);
         }
+        was_listed
     }
 }
 
@@ -155,6 +172,26 @@ mod tests {
         hosts.remember(address(0, 7), at(5));
         assert!(hosts.contains(address(0, 7), at(6)) && !hosts.contains(address(0, 8), at(6)));
         assert!(!hosts.contains(address(0, 7), at(5) + AGE_MAX));
+    }
+
+    #[test]
+    fn forgotten_host_is_removed_from_the_record_and_its_file() {
+        let path = std::env::temp_dir().join(format!("recent-hosts-gone-{}", std::process::id()));
+        let hosts = RecentHosts::default();
+        for host in [7, 8] {
+            hosts.remember(address(0, host), at(5));
+        }
+        hosts.save(&path).unwrap();
+        hosts.forget(address(0, 7));
+        hosts.forget(address(0, 9));
+        hosts.save(&path).unwrap();
+        let again = RecentHosts::default();
+        assert!(again.load(&path, at(9)).unwrap());
+        for hosts in [hosts, again] {
+            assert_eq!(hosts.lock().count, 1);
+            assert!(!hosts.contains(address(0, 7), at(6)) && hosts.contains(address(0, 8), at(6)));
+        }
+        std::fs::remove_file(&path).unwrap();
     }
 
     #[test]

@@ -12,12 +12,12 @@
 //!
 //! If the client stops, disconnects or does not read, the transfer ends.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::sync_channel;
 use std::thread;
 use std::time::Duration;
 
-use lighthaul_copy::budget::Budget;
 use lighthaul_copy::relay::{Message, Relay, copy_request};
 use lighthaul_copy::watch::{CopyEvent, Summary, Watcher};
 use lighthaul_files::list::ListReceiver;
@@ -25,6 +25,7 @@ use lighthaul_files::listed::SourceEntries;
 use lighthaul_files::options::Options;
 use lighthaul_io::crypto::identity::{Fingerprint, Identity};
 use lighthaul_io::crypto::tls;
+use lighthaul_io::host::cancellation::Cancellation;
 use lighthaul_send as send;
 use lighthaul_session::error::{Code, Error, caught};
 use lighthaul_session::halt::Halt;
@@ -35,6 +36,7 @@ use tracing::{debug, info};
 
 use crate::client::call;
 use crate::error::Fault;
+use crate::resource_pool::{Allocation, Granted};
 use crate::send_settings::send_settings;
 
 /// Time until the daemon gives up an unreachable target. It and the error are the same for each reason, so that a
@@ -59,7 +61,7 @@ const NAME_MAX: usize = 255;
 pub(crate) fn run(
     session: &Session,
     (finds, list): (SourceEntries, Option<ListReceiver>),
-    (relay, budget): (Relay, Budget),
+    (relay, granted): (Relay, Granted),
     (hello, mut options): (&Hello, Options),
     watcher: Watcher<'_>,
 ) -> Result<Summary, Error> {
@@ -75,7 +77,7 @@ pub(crate) fn run(
     };
     // from here on the client sends keepalives
     session.control.limit_silence(SILENCE_MAX);
-    let far = connect(session, &relay, identity)?;
+    let far = connect(session, &relay, identity, granted.allocation)?;
     info!("sending to {} port {}", relay.host, relay.port);
     let role = Role::Client(relay.udp);
     let summary = monitored(session, list, &far, || {
@@ -96,7 +98,7 @@ pub(crate) fn run(
         }
         let settings = send::Settings {
             said: far.clock.now(),
-            ..send_settings(&far, (hello, options), budget)?
+            ..send_settings(&far, (hello, options), granted.budget)?
         };
         send::send(&far, role, finds, settings, &mut both)
     });
@@ -108,15 +110,28 @@ pub(crate) fn run(
     summary
 }
 
-/// Connects to the target, and checks its key.
-fn connect(session: &Session, relay: &Relay, identity: Identity) -> Result<Session, Error> {
+/// Connects to the target, and checks its key. The allocation counts the thread and the connections until they end.
+fn connect(
+    session: &Session,
+    relay: &Relay,
+    identity: Identity,
+    allocation: Arc<Allocation>,
+) -> Result<Session, Error> {
     let (called, answer) = sync_channel(1);
     let (host, port) = (relay.host.clone(), relay.port);
     let deadline = session.clock.now() + CONNECT_TIMEOUT;
     let thread = thread::Builder::new().name("call".into());
+    let work = Cancellation::current().part();
+    // a call that is not waited for ends with its thread
+    let _stop = work.cancel_on_drop();
     let calling = thread.spawn(move || {
+        let far = work.cover(|| call(&host, port, &identity));
+        let far = far.map(|mut far| {
+            far.keep(allocation);
+            far
+        });
         // after the timeout, no thread waits for the result
-        called.send(call(&host, port, &identity)).ok();
+        called.send(far).ok();
     });
     calling.map_err(Fault::Thread)?;
     let key = Fingerprint::from_octets(relay.key);

@@ -11,6 +11,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lighthaul_base::seats::{Full, Limits, Seats};
+use lighthaul_copy::budget::Budget;
 use lighthaul_io::crypto::identity::Fingerprint;
 use lighthaul_session::error::Error;
 use lighthaul_session::halt::Halt;
@@ -35,7 +36,16 @@ struct Held {
 pub(crate) struct Allocation {
     pool: Arc<ResourcePool>,
     number: u64,
-    cost: Cost,
+    cost: Mutex<Cost>,
+}
+
+/// Resources of a request.
+#[derive(Clone, Debug)]
+pub(crate) struct Granted {
+    /// All resources of the client. Whatever outlives the request keeps a clone until it ends.
+    pub(crate) allocation: Arc<Allocation>,
+    /// The part that a copy may use.
+    pub(crate) budget: Budget,
 }
 
 impl Drop for Allocation {
@@ -48,21 +58,27 @@ impl Drop for Allocation {
 
 impl Allocation {
     /// Replaces the resources of the client by `cost`. After an error they are as before.
-    pub(crate) fn replace(&mut self, cost: Cost) -> Result<(), Error> {
+    pub(crate) fn replace(&self, cost: Cost) -> Result<(), Error> {
+        let mut present = self.cost();
         self.pool.lock().reuse(self.number, cost)?;
-        self.cost = cost;
+        *present = cost;
         Ok(())
     }
 
     /// Adds at least `least` and at most `most` to the resources of the client. Returns the added part.
-    pub(crate) fn grow(&mut self, (least, most): (Cost, Cost)) -> Result<Cost, Error> {
+    pub(crate) fn grow(&self, (least, most): (Cost, Cost)) -> Result<Cost, Error> {
+        let mut cost = self.cost();
         let mut held = self.pool.lock();
         // other sessions may be ended for the minimum, but not for more
-        held.reuse(self.number, self.cost.plus(least))?;
+        held.reuse(self.number, cost.plus(least))?;
         let gets = least.shared(most, |resource| held.seats.spare(self.number, resource));
-        held.reuse(self.number, self.cost.plus(gets))?;
-        self.cost = self.cost.plus(gets);
+        held.reuse(self.number, cost.plus(gets))?;
+        *cost = cost.plus(gets);
         Ok(gets)
+    }
+
+    fn cost(&self) -> MutexGuard<'_, Cost> {
+        self.cost.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -109,7 +125,7 @@ impl ResourcePool {
         Ok(Allocation {
             pool: Arc::clone(self),
             number: granted.number,
-            cost,
+            cost: Mutex::new(cost),
         })
     }
 
@@ -187,8 +203,8 @@ mod tests {
             files,
             ..Cost::SESSION
         };
-        let mut first = allocate(&pool, 1, &Arc::default()).unwrap();
-        let mut second = allocate(&pool, 1, &Arc::default()).unwrap();
+        let first = allocate(&pool, 1, &Arc::default()).unwrap();
+        let second = allocate(&pool, 1, &Arc::default()).unwrap();
         first.replace(cost(150)).unwrap();
         // one key has half of them
         assert!(second.replace(cost(100)).is_err());
@@ -206,8 +222,7 @@ mod tests {
             };
             (cost(least), cost(most))
         };
-        let mut allocations =
-            [1, 1, 2].map(|digit| allocate(&pool, digit, &Arc::default()).unwrap());
+        let allocations = [1, 1, 2].map(|digit| allocate(&pool, digit, &Arc::default()).unwrap());
         assert_eq!(allocations[0].grow(files(100, 500)).unwrap().files, 500);
         assert_eq!(
             allocations[1].grow(files(30_000, 80_000)).unwrap().files,

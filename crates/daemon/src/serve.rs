@@ -344,6 +344,7 @@ impl Service {
                 debug!("{error}");
             }
             NotAdmitted::Unknown(key) => {
+                self.known.recent_hosts.forget(from.ip());
                 self.metrics.refuse(Refusal::Key, 1);
                 if is_new(key) {
                     let options = self.allow_options();
@@ -353,6 +354,7 @@ impl Service {
                 }
             }
             NotAdmitted::Refused(key, error) => {
+                self.known.recent_hosts.forget(from.ip());
                 self.metrics.refuse(Refusal::Key, 1);
                 if is_new(key) {
                     warn!("refused key {key} (logged once): {error}");

@@ -12,7 +12,6 @@ use std::path::PathBuf;
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, PoisonError};
 
-use lighthaul_copy::budget::Budget;
 use lighthaul_copy::message::Target;
 use lighthaul_copy::relay::copy_request;
 use lighthaul_copy::watch::{CopyEvent, Summary};
@@ -45,7 +44,7 @@ use crate::metrics::{Meter, Refusal};
 use crate::relay;
 use crate::request::Request;
 use crate::request_rights;
-use crate::resource_pool::Allocation;
+use crate::resource_pool::{Allocation, Granted};
 use crate::rights::Rights;
 use crate::rights_monitor::monitored;
 use crate::send_settings::send_settings;
@@ -78,9 +77,12 @@ enum First {
 /// Serves an admitted client, and sends it the error of a failed session.
 pub(crate) fn serve_client(
     mut client: AdmittedClient,
-    mut allocation: Allocation,
+    allocation: Allocation,
     service: &Service,
 ) -> Served {
+    let allocation = Arc::new(allocation);
+    // held until the connection ends
+    client.session.control.attach(Arc::clone(&allocation));
     let mut weight = Cost::default();
     let first = match &client.admitted_by {
         AdmittedBy::Join(join) => Ok(First::Join(*join)),
@@ -108,11 +110,7 @@ pub(crate) fn serve_client(
         return Served::Ended(Err(error));
     }
     match first {
-        First::Join(join) => {
-            // held until the connection ends
-            client.session.control.attach(allocation);
-            Served::Joined(service.joins.hand_over(client.session, &join))
-        }
+        First::Join(join) => Served::Joined(service.joins.hand_over(client.session, &join)),
         First::Request(request) => {
             Served::Ended(serve_request((&client, allocation), &request, service))
         }
@@ -121,7 +119,7 @@ pub(crate) fn serve_client(
 
 /// Serves a request, as long as the client has the necessary rights.
 fn serve_request(
-    (client, mut allocation): (&AdmittedClient, Allocation),
+    (client, allocation): (&AdmittedClient, Arc<Allocation>),
     request: &SessionRequest,
     service: &Service,
 ) -> Result<Summary, Error> {
@@ -152,9 +150,10 @@ fn serve_request(
             };
             let wanted = Cost::of(&request.request);
             let budget = allocation.grow(wanted)?.budget(wanted.0);
+            let granted = Granted { allocation, budget };
             session.control.limit_queues(Cost::queues(&request.request));
             let mut meter = service.metrics.meter(part);
-            let result = run_request((client, budget), request.clone(), service, &mut meter);
+            let result = run_request((client, granted), request.clone(), service, &mut meter);
             meter.end(result.as_ref().map_err(Error::code));
             result
         });
@@ -206,7 +205,7 @@ const fn direction(request: &Request) -> &'static str {
 }
 
 fn run_request(
-    (client, budget): (&AdmittedClient, Budget),
+    (client, granted): (&AdmittedClient, Granted),
     request: SessionRequest,
     service: &Service,
     meter: &mut Meter<'_>,
@@ -240,7 +239,7 @@ fn run_request(
             return link(client, &role, greeting, request.hello.plain, service);
         }
         let known = (Arc::clone(&service.paths), &service.settings);
-        work(session, role, request, (rights, budget, known), meter)
+        work(session, role, request, (rights, granted, known), meter)
     });
     lock().remove(&number);
     result
@@ -250,7 +249,7 @@ fn work(
     session: &Session,
     role: Role,
     SessionRequest { hello, request }: SessionRequest,
-    (rights, budget, (known, own)): (&Rights, Budget, (Arc<Paths>, &Settings)),
+    (rights, granted, (known, own)): (&Rights, Granted, (Arc<Paths>, &Settings)),
     meter: &mut Meter<'_>,
 ) -> Result<Summary, Error> {
     let mut watcher = |sight: CopyEvent| meter.observe(&sight);
@@ -268,7 +267,7 @@ fn work(
                 names: None,
                 requested: None,
                 permit: rights.permit(),
-                budget,
+                budget: granted.budget,
             };
             receive::receive(session, role, landing, settings, &mut watcher)
         }
@@ -305,15 +304,15 @@ fn work(
             agree()?;
             let settings = send::Settings {
                 known: Some(known),
-                ..send_settings(session, (&hello, options), budget)?
+                ..send_settings(session, (&hello, options), granted.budget)?
             };
             send::send(session, role, finds, settings, &mut watcher)
         }
         Request::Relay { relay, options } => {
             let (list, names) = options.listed.then(ListReceiver::new).unzip();
             let finds = finds(rights, &relay.paths, &options, names)?;
-            let hello = (&hello, options);
-            relay::run(session, (finds, list), (relay, budget), hello, &mut watcher)
+            let (relay, hello) = ((relay, granted), (&hello, options));
+            relay::run(session, (finds, list), relay, hello, &mut watcher)
         }
         Request::RemoteFiles(request) => serve_remote_files(session, role, request, rights),
         Request::Stream(wanted) => serve_stream(session, &role, &wanted, &hello, rights),

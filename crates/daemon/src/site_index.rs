@@ -13,6 +13,7 @@ pub(crate) struct SiteIndex {
     ranks: BTreeSet<Rank>,
     /// Oldest connection of each site, with the site.
     oldest: BTreeSet<(u64, Prefix)>,
+    count: usize,
 }
 
 /// Rank of a site: number of its connections, its oldest connection, and the site. Of two sites of equal size, the one
@@ -32,7 +33,7 @@ impl SiteIndex {
             self.oldest.remove(&(before.1.0, site));
             self.ranks.remove(&before);
         }
-        connections.insert(number);
+        self.count += usize::from(connections.insert(number));
         let after = rank(site, connections);
         self.oldest.extend(after.map(|after| (after.1.0, site)));
         self.ranks.extend(after);
@@ -47,6 +48,7 @@ impl SiteIndex {
         if !connections.remove(&number) {
             return false;
         }
+        self.count -= 1;
         if let Some(before) = before {
             self.oldest.remove(&(before.1.0, site));
             self.ranks.remove(&before);
@@ -78,6 +80,11 @@ impl SiteIndex {
             .first()
             .filter(|_| connections.len() >= count)
             .copied()
+    }
+
+    /// Returns the number of connections.
+    pub(crate) const fn len(&self) -> usize {
+        self.count
     }
 
     /// Reports whether no connection is listed.
@@ -113,6 +120,7 @@ mod tests {
         let by_age: Vec<_> = index.by_age().collect();
         assert_eq!(by_age, [(0, site(1)), (2, site(2)), (3, site(3))]);
         assert_eq!((index.count(site(1)), index.count(site(4))), (2, 0));
+        assert_eq!(index.len(), 4);
     }
 
     #[test]

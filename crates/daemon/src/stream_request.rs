@@ -1,12 +1,13 @@
 //! Streams between a client and a pipe or file of the daemon.
 
 use std::ffi::OsStr;
+use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::FileTypeExt;
+use std::path::PathBuf;
 
 use lighthaul_base::Rate;
 use lighthaul_copy::watch::Summary;
-use lighthaul_fs::file_access::FileAccess;
 use lighthaul_session::error::Error;
 use lighthaul_session::message::{Hello, Message};
 use lighthaul_session::role::Role;
@@ -26,11 +27,11 @@ pub(crate) fn serve_stream(
     rights: &Rights,
 ) -> Result<Summary, Error> {
     let path = PathBuf::from(OsStr::from_bytes(&wanted.path));
-    let access = rights.access()?;
-    if !rights.special && is_device(&access, &path) {
+    let file = stream::end::open(&rights.access()?, &path, wanted.to)?;
+    // the name may have meant another file before
+    if !rights.special && is_device(&file) {
         return Err(Fault::Device(path).into());
     }
-    let file = stream::end::open(&access, &path, wanted.to)?;
     session.say(&Message::Welcome)?;
     let settings = stream::run::Settings {
         plain: hello.plain,
@@ -48,9 +49,8 @@ pub(crate) fn serve_stream(
     })
 }
 
-/// Returns true if a block or character device is at `path`.
-fn is_device(access: &FileAccess, path: &Path) -> bool {
-    let found = access.parent(path).ok().flatten();
-    let kind = found.and_then(|(folder, name)| folder.look(name).ok());
-    kind.is_some_and(|meta| meta.kind.is_block_device() || meta.kind.is_char_device())
+/// Returns true if `file` is a block or character device, or if that is not known.
+fn is_device(file: &File) -> bool {
+    let kind = file.metadata().map(|meta| meta.file_type());
+    kind.map_or(true, |kind| kind.is_block_device() || kind.is_char_device())
 }

@@ -141,7 +141,7 @@ impl FileAccess {
     /// Opens `path` to read a stream, for example a pipe, whose writer may connect later.
     pub fn open_stream_source(&self, path: &Path) -> io::Result<File> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
-        blocking(File::from(self.open(path, flags)?))
+        blocking(File::from(self.open(path, flags | OFlags::NOCTTY)?))
     }
 
     /// Opens `path` to append a stream, or creates a file there. Fails with `ENXIO` for a pipe
@@ -151,7 +151,7 @@ impl FileAccess {
             return Err(io::ErrorKind::IsADirectory.into());
         };
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND | OFlags::NOFOLLOW;
-        let flags = flags | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let flags = flags | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
         let mode = Mode::from_bits_truncate(0o666);
         blocking(File::from(rustix::fs::openat(
             &folder.fd, name, flags, mode,

@@ -24,7 +24,7 @@ use crate::command::{NewSession, NotResolved, ResolvedTarget};
 use crate::link_handle::LinkHandle;
 use crate::messages::{self, Opening};
 use crate::multiplexer::Multiplexer;
-use crate::resolve::look_up;
+use crate::resolve::{Question, QuestionShare, look_up};
 use crate::session::Session;
 use crate::session_relay::{self, OnwardHandshake};
 use crate::window::promise;
@@ -38,14 +38,23 @@ impl Multiplexer {
         };
         let full = self.is_full();
         let is_known = matches!(target.host, Host::Ip(_));
-        if full || !(is_known || self.resolver.ask(id, target.clone())) {
+        let until = self.clock.now() + CONNECT;
+        let ask = || {
+            let share = QuestionShare::of_target(&target);
+            let question = Question {
+                session: id,
+                target: target.clone(),
+                until,
+            };
+            self.resolver.ask(share, question)
+        };
+        if full || !(is_known || ask()) {
             self.status.refused();
             link.answer(id, false, &messages::encode_refusal(Refusal::Busy));
             return;
         }
         debug!("session {id} to {target}");
         let token = self.enter(Session::new(id));
-        let until = self.clock.now() + CONNECT;
         let found = is_known.then(|| look_up(&self.settings.allowed, &target));
         let attempt = Attempt::new(
             (target, hops),
@@ -207,8 +216,9 @@ mod tests {
                 window: 1 << 20,
             };
             let (settings, (sender, commands)) = (Arc::new(settings), command_channel().unwrap());
-            let resolver = Resolver::start(Arc::clone(&settings.allowed), sender).unwrap();
-            let clock = (Clock::start(), commands);
+            let clock = Clock::start();
+            let resolver = Resolver::new(Arc::clone(&settings.allowed), sender, clock);
+            let clock = (clock, commands);
             Self {
                 multiplexer: Multiplexer::new(settings, Arc::<Status>::default(), clock, resolver)
                     .unwrap(),

@@ -34,7 +34,8 @@ use crate::splice_proxy::SpliceProxy;
 /// Starts the thread of a link without a connection.
 pub fn start(settings: Arc<Settings>) -> io::Result<LinkHandle> {
     let (handle, commands) = LinkHandle::new()?;
-    let resolver = Resolver::start(Arc::clone(&settings.allowed), handle.commands.clone())?;
+    let (allowed, answers) = (Arc::clone(&settings.allowed), handle.commands.clone());
+    let resolver = Resolver::new(allowed, answers, handle.clock());
     let (status, clock) = (Arc::clone(&handle.status), handle.clock());
     thread::Builder::new().name("link".into()).spawn(move || {
         match Multiplexer::new(settings, Arc::clone(&status), (clock, commands), resolver) {
@@ -53,7 +54,8 @@ pub fn start(settings: Arc<Settings>) -> io::Result<LinkHandle> {
 /// Starts a thread that connects to targets directly, without a link and another gateway.
 pub fn start_direct(settings: Arc<Settings>) -> io::Result<LinkHandle> {
     let (handle, commands) = LinkHandle::new()?;
-    let resolver = Resolver::start(Arc::clone(&settings.direct), handle.commands.clone())?;
+    let (allowed, answers) = (Arc::clone(&settings.direct), handle.commands.clone());
+    let resolver = Resolver::new(allowed, answers, handle.clock());
     let status = Arc::clone(&handle.status);
     let proxy = SpliceProxy::new(
         settings,

@@ -27,7 +27,7 @@ use crate::command::{
 use crate::epoll::Epoll;
 use crate::host_shares::HostShare;
 use crate::line_limit::LineLimit;
-use crate::resolve::{Resolver, look_up};
+use crate::resolve::{Question, QuestionShare, Resolver, look_up};
 use crate::settings::Settings;
 use crate::splice_pipe::SplicePipe;
 use crate::status::Status;
@@ -154,6 +154,10 @@ impl SpliceProxy {
         }
         self.last_token += 2;
         let (token, target) = (self.last_token, new_session.target.clone());
+        let share = new_session.share.as_ref().map_or_else(
+            || QuestionShare::of_target(&target),
+            |share| QuestionShare::Host(share.host()),
+        );
         let until = self.clock.now() + CONNECT;
         let attempt = Attempt::new(
             (target.clone(), 0),
@@ -164,7 +168,14 @@ impl SpliceProxy {
         if matches!(target.host, Host::Ip(_)) {
             let found = look_up(&self.settings.direct, &target);
             self.call(token, found);
-        } else if !self.resolver.ask(id(token), target) {
+            return;
+        }
+        let question = Question {
+            session: id(token),
+            target,
+            until,
+        };
+        if !self.resolver.ask(share, question) {
             self.call(token, Err(NotResolved::Refused(Refusal::Busy)));
         }
     }

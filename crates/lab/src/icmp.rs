@@ -1,8 +1,6 @@
 //! ICMP message for a packet that exceeds the MTU of the next link (RFC 792, RFC 1191).
 
-use lighthaul_io::net::tun::VNET_BYTES;
-
-use lighthaul_io::net::segment::{put, sum};
+use lighthaul_kernel::segment::{VNET_BYTES, put, sum};
 
 /// Creates "fragmentation needed" with the next link's `mtu`, addressed to the sender of the IP
 /// packet `offender`. Starts with a virtio-net header.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use lighthaul_base::Instant;
 use lighthaul_sim::{Link, Verdict};
 
-use lighthaul_io::net::segment::Packet;
+use lighthaul_kernel::segment::Packet;
 
 /// Direction of a link: its machine, and the accepted packets that are not due yet.
 #[derive(Debug)]

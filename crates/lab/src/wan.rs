@@ -17,7 +17,7 @@ use lighthaul_sim::Verdict;
 use crate::counters::EmulatorCounters;
 use crate::icmp;
 use crate::line::{Flight, Line, Run};
-use lighthaul_io::net::segment::Packet;
+use lighthaul_kernel::segment::Packet;
 
 /// All emulated links of a lab, with the packets on them.
 #[derive(Debug)]

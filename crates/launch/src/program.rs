@@ -79,7 +79,9 @@ fn interpreter(file: &File) -> io::Result<Option<PathBuf>> {
     let Some(words) = line.strip_prefix(b"#!") else {
         return Ok(None);
     };
-    let word = words.trim_ascii().split(u8::is_ascii_whitespace).next();
+    // only spaces and tabs surround it, as for the kernel
+    let mut words = words.split(|octet| matches!(octet, b' ' | b'\t'));
+    let word = words.find(|word| !word.is_empty());
     Ok(word.map(|word| OsStr::from_bytes(word).into()))
 }
 

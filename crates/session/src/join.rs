@@ -75,6 +75,9 @@ fn call(dialog: &Dialog<'_>, count: u8) -> Result<Vec<Session>, Error> {
     let (most, patience) = session.join_limits();
     let count = count.min(most);
     let (answered, answers) = channel::<(u8, Result<Session, Error>)>();
+    let work = Cancellation::current().part();
+    // attempts that are not waited for end with their threads
+    let _stop = work.cancel_on_drop();
     for number in 0..count {
         let (call, answered) = (session.call_again()?, answered.clone());
         let join = session.secrets.join(number);
@@ -87,7 +90,7 @@ fn call(dialog: &Dialog<'_>, count: u8) -> Result<Vec<Session>, Error> {
             Ok(joined)
         };
         let thread = thread::Builder::new().name("join".into());
-        let work = Cancellation::current();
+        let work = work.clone();
         let spawned = thread.spawn(move || {
             // a caller that stopped waiting has enough connections
             answered.send((number, work.cover(attempt))).ok();
@@ -141,4 +144,68 @@ fn hear(dialog: &Dialog<'_>, joins: &Joins) -> Result<Vec<Session>, Error> {
     }
     joined.sort_by_key(|(number, _)| *number);
     Ok(joined.into_iter().map(|(_, came)| came).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::net::{SocketAddr, TcpListener, TcpStream};
+    use std::sync::Arc;
+
+    use lighthaul_base::Instant;
+    use lighthaul_io::crypto::identity::Identity;
+    use lighthaul_io::crypto::tls::Side;
+    use lighthaul_io::error::Error as World;
+    use lighthaul_io::host::clock::Clock;
+    use lighthaul_io::net::tcp::with_handshake_timeouts;
+
+    use super::*;
+    use crate::session::Call;
+
+    /// Route to an address, whose further connections are waited for only shortly.
+    #[derive(Debug)]
+    struct Impatient(SocketAddr);
+
+    impl Call for Impatient {
+        #[expect(clippy::disallowed_methods, reason = "a test uses the real system")]
+        fn call(&self) -> Result<TcpStream, Error> {
+            let tcp = TcpStream::connect(self.0).map_err(|why| World::world("test", why))?;
+            Ok(with_handshake_timeouts(tcp)?)
+        }
+
+        fn patience(&self) -> Duration {
+            Duration::from_millis(50)
+        }
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "a test uses the real system")]
+    fn connections_that_are_not_waited_for_end_with_all_that_they_keep() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let route = Arc::new(Impatient(listener.local_addr().unwrap()));
+        let calling = thread::spawn(|| Session::start_by(route, &Identity::generate()).unwrap());
+        let tcp = listener.accept().unwrap().0;
+        let _called = Session::start(tcp, Side::Server, &Identity::generate()).unwrap();
+        let mut session = calling.join().unwrap();
+        let kept = Arc::new(());
+        session.keep(Arc::clone(&kept) as Arc<_>);
+        let holders = Arc::strong_count(&kept);
+        // the peer says nothing on further connections
+        let joined = call(&session.dialog(), 2).unwrap();
+        assert!(joined.is_empty());
+        for _ in 0..2 {
+            let mut further = listener.accept().unwrap().0;
+            further
+                .set_read_timeout(Some(Duration::from_mins(1)))
+                .unwrap();
+            // the first message of the handshake, and the end
+            while further.read(&mut [0; 1024]).unwrap() > 0 {}
+        }
+        let clock = Clock::start();
+        while Arc::strong_count(&kept) > holders {
+            assert!(clock.now() < Instant::ZERO + Duration::from_mins(1));
+            pause(CHECK_INTERVAL);
+        }
+        drop(session);
+    }
 }

@@ -3,8 +3,8 @@
 //! - [`session`]: the connection; [`dialog`]: messages on one of its streams; [`halt`]: its end by other threads;
 //!   [`secrets`]: its keys and numbers; [`credential`]: credentials of clients
 //! - [`topic`]: the trait of message types; [`message`]: the session's own messages
-//! - [`role`]: the role of a side; [`path`]: exploration of the path; [`known_path`]: rates of earlier copies;
-//!   [`join`]: further connections
+//! - [`role`]: the role of a side; [`path`]: exploration of the path; `probe_sources`: proof of the client's addresses;
+//!   [`known_path`]: rates of earlier copies; [`join`]: further connections
 //! - [`protocol`]: protocols by name; [`choose`]: the protocol that suits a path; [`protocol_switch`]: its changes
 //!   during a transfer; [`offer`]: parameters and lanes; [`vector`]: capacity of a circuit; [`machine`]: the machines
 //!   of all protocols
@@ -32,6 +32,7 @@ pub mod offer;
 pub mod path;
 pub mod peer_text;
 pub mod probe;
+mod probe_sources;
 pub mod processor_wait;
 pub mod protocol;
 pub mod protocol_switch;

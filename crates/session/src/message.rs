@@ -11,6 +11,7 @@
 //! connection begins with [`Join`]. Both sides must have the same [`VERSION`].
 
 use lighthaul_io::control::bounded;
+use lighthaul_io::net::probe::{Challenge, LANES_MAX};
 use serde::{Deserialize, Serialize};
 
 use crate::credential::Credential;
@@ -21,7 +22,7 @@ use crate::secrets::Join;
 use crate::topic::{MESSAGE_MAX, Topic, decode, encode};
 
 /// Version of the messages of all topics. Both sides must have the same.
-pub const VERSION: u16 = 27;
+pub const VERSION: u16 = 28;
 
 /// Maximum number of octets of a timetable: one change an hour for a week fits.
 const LIMIT_MAX: usize = 8 << 10;
@@ -54,6 +55,9 @@ pub enum Message {
         lanes: u8,
         /// Percentage of time in which processes of this host wait for a processor.
         waited: u8,
+        /// Challenges of a server that arrived on the lanes, one for each lane that has a bit.
+        #[serde(deserialize_with = "bounded::list::<LANES_MAX, _, _>")]
+        proofs: Vec<Challenge>,
     },
     /// A train of the peer's datagrams arrived.
     Train {
@@ -168,6 +172,12 @@ mod tests {
         for message in [
             Message::Welcome,
             Message::Train { bytes: 5, nanos: 7 },
+            Message::Reached {
+                datagram_len: 1472,
+                lanes: 3,
+                waited: 1,
+                proofs: vec![[7; 16], [8; 16]],
+            },
             Message::Failed {
                 code: 24,
                 why: "why".into(),

@@ -4,20 +4,20 @@
 //! Then the sender of the data measures the rate by trains of datagrams ([`Path::measure`]), which the receiver reports
 //! ([`Path::listen`]). If no datagram passes, [`Path`] has no sockets and the stream carries the data.
 
-use std::collections::BTreeMap;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate};
 use lighthaul_io::crypto::tls::Side;
 use lighthaul_io::error::Error as World;
-use lighthaul_io::net::probe::{self, LANES_MAX, LENGTHS, PingPart, Prober, TrainResult};
+use lighthaul_io::net::probe::{self, Challenge, LANES_MAX, LENGTHS, Prober, TrainResult};
 use lighthaul_io::net::udp::Udp;
 
 use crate::dialog::Dialog;
 use crate::error::{Code, Error};
 use crate::fault::{Fault, PeerFault};
 use crate::message::Message;
+use crate::probe_sources::ProbeSources;
 use crate::processor_wait::processor_wait;
 use crate::role::{Arrivals, Role};
 use crate::session::Session;
@@ -66,9 +66,17 @@ pub struct Path {
     prober: Prober,
 }
 
-/// Report of the peer: the longest datagram that arrived, the lanes, and the time spent waiting for its processors in
-/// percent.
-type Reached = (usize, u8, u8);
+/// Report of the peer.
+#[derive(Clone, Debug, Default)]
+struct Reached {
+    /// Length of the longest datagram that arrived.
+    len: usize,
+    lanes: u8,
+    /// Time spent waiting for its processors, in percent.
+    waited: u8,
+    /// Challenges that arrived, for each lane.
+    proofs: Vec<Challenge>,
+}
 
 /// Explores the path with at most `lanes` lanes. `sending` is true on the side that sends the data.
 pub fn explore(
@@ -78,19 +86,72 @@ pub fn explore(
     lanes: usize,
 ) -> Result<Path, Error> {
     let session = dialog.session;
-    let mut prober = session.secrets.prober();
+    let prober = session.secrets.prober();
     if lanes == 0 {
         // both sides know that no datagram is wanted
         return Ok(Path::none(session));
     }
     dialog.say(&Message::Exploring)?;
-    let mut peer = PeerReports::new(dialog);
-    let (sockets, first) = match role {
-        Role::Client(false) => (Vec::new(), 0),
-        Role::Client(true) => (call(session, lanes)?, 0),
-        Role::Server(arrivals, _) => answer(dialog, arrivals, &prober, &mut peer)?,
+    let explored = match role {
+        Role::Client(false) => Explored::without_datagrams(dialog, prober)?,
+        Role::Client(true) => explore_as_client(dialog, prober, lanes)?,
+        Role::Server(arrivals, _) => explore_as_server(dialog, prober, arrivals, sending)?,
     };
-    let ours = mask(&sockets);
+    let Explored {
+        sockets,
+        prober,
+        arrived,
+        peer,
+    } = explored;
+    let datagram_len = if sending { peer.len } else { arrived };
+    let common = mask(&sockets) & peer.lanes;
+    // the path is measured by the first lane, so without it there are no others
+    let is_usable = datagram_len > 0 && common & 1 == 1;
+    Ok(Path {
+        sockets: of_lanes(sockets, if is_usable { common } else { 0 }),
+        datagram_len,
+        both_ways_len: peer.len.min(arrived),
+        lost_ppm: 0,
+        waited: peer.waited,
+        used: session.clock.now(),
+        prober,
+    })
+}
+
+/// Sockets with the numbers of their lanes.
+type LaneSockets = Vec<(u8, Udp)>;
+
+/// Result of one side.
+struct Explored {
+    /// Sockets of the lanes that this side can use.
+    sockets: LaneSockets,
+    prober: Prober,
+    /// Length of the longest datagram that arrived.
+    arrived: usize,
+    peer: Reached,
+}
+
+impl Explored {
+    fn without_datagrams(dialog: &Dialog<'_>, prober: Prober) -> Result<Self, Error> {
+        dialog.say(&reached(0, &[], &[]))?;
+        let peer = PeerReports::new(dialog).last(dialog)?;
+        Ok(Self {
+            sockets: Vec::new(),
+            prober,
+            arrived: 0,
+            peer,
+        })
+    }
+}
+
+fn explore_as_client(
+    dialog: &Dialog<'_>,
+    mut prober: Prober,
+    lanes: usize,
+) -> Result<Explored, Error> {
+    let session = dialog.session;
+    let mut peer = PeerReports::new(dialog);
+    let mut sockets = call(session, lanes)?;
     let mut arrived = 0;
     let mut ping_at = session.clock.now();
     let mut was_ready = peer.is_ready;
@@ -104,9 +165,7 @@ pub fn explore(
             // what was sent before may have been dropped
             (was_ready, ping_at) = (true, now);
         }
-        let is_heard =
-            arrived > 0 && (session.secrets.side() == Side::Server || peer.reached.is_some());
-        if now >= ping_at && !is_heard {
+        if now >= ping_at {
             ping_at = now + RESEND_INTERVAL;
             prober.ping(udp).map_err(explore_error)?;
             for (lane, udp) in &sockets[1..] {
@@ -115,13 +174,13 @@ pub fn explore(
         }
         let until = peer.deadline().min(now + CHECK_INTERVAL);
         if arrived == 0 {
-            arrived = prober
-                .receive_pings(udp, session.clock, until)
-                .map_err(explore_error)?;
-            arrived = arrived.max(first);
-            if arrived > 0 {
-                prober.ping(udp).map_err(explore_error)?;
-                dialog.say(&reached(arrived as u16, ours))?;
+            let pings = prober.receive_pings(udp, session.clock, until);
+            let pings = pings.map_err(explore_error)?;
+            if pings.longest > 0 {
+                arrived = pings.longest;
+                let proofs;
+                (sockets, proofs) = challenged(session, &prober, sockets, pings.challenge)?;
+                dialog.say(&reached(arrived, &sockets, &proofs))?;
             }
         }
         let patience = if arrived > 0 {
@@ -132,20 +191,82 @@ pub fn explore(
         peer.hear(dialog, patience)?;
     }
     if arrived == 0 {
-        dialog.say(&reached(0, ours))?;
+        dialog.say(&reached(0, &sockets, &[]))?;
     }
-    let (theirs, lanes, waited) = peer.last(dialog)?;
-    let datagram_len = if sending { theirs } else { arrived };
-    let common = ours & lanes;
-    let common = if datagram_len > 0 { common } else { 0 };
-    Ok(Path {
-        sockets: of_lanes(sockets, common),
-        datagram_len,
-        both_ways_len: theirs.min(arrived),
-        lost_ppm: 0,
-        waited,
-        used: session.clock.now(),
+    Ok(Explored {
+        sockets,
         prober,
+        arrived,
+        peer: peer.last(dialog)?,
+    })
+}
+
+/// Returns the sockets at which challenges of the server arrive, with the challenges. Those of the lanes after the first
+/// arrive at about the same time as `first`, that of the first lane.
+fn challenged(
+    session: &Session,
+    prober: &Prober,
+    sockets: LaneSockets,
+    first: Option<Challenge>,
+) -> Result<(LaneSockets, Vec<Challenge>), Error> {
+    let until = session.clock.now() + PROBE_SPREAD;
+    let mut both = (Vec::new(), Vec::new());
+    for (lane, udp) in sockets {
+        let challenge = if lane == 0 {
+            first
+        } else {
+            prober
+                .receive_challenge(&udp, session.clock, until)
+                .map_err(explore_error)?
+        };
+        if let Some(challenge) = challenge {
+            both.0.push((lane, udp));
+            both.1.push(challenge);
+        }
+    }
+    Ok(both)
+}
+
+/// Answers probes at their sources, and proves these; see [`ProbeSources`].
+fn explore_as_server(
+    dialog: &Dialog<'_>,
+    mut prober: Prober,
+    arrivals: &Arrivals,
+    sending: bool,
+) -> Result<Explored, Error> {
+    let session = dialog.session;
+    let mut peer = PeerReports::new(dialog);
+    let mut sources = gather(dialog, arrivals, &prober, &mut peer)?;
+    // the peer measures by the first lane, so without it there are no others
+    let arrived = sources.longest();
+    let lanes = if arrived > 0 { sources.lanes() } else { 0 };
+    sources.challenge(&mut prober).map_err(explore_error)?;
+    dialog.say(&report(arrived, lanes, &[]))?;
+    while arrived > 0 && peer.reached.is_none() && session.clock.now() < peer.deadline() {
+        dialog.check()?;
+        let until = peer.deadline().min(session.clock.now() + CHECK_INTERVAL);
+        peer.hear(dialog, until.since(session.clock.now()))?;
+        // another host may have been faster with copies of the client's probes
+        while let Ok((from, mut octets)) = arrivals.try_recv() {
+            sources.note(&prober, from, &mut octets);
+        }
+        sources.listen(&prober).map_err(explore_error)?;
+        sources.challenge(&mut prober).map_err(explore_error)?;
+    }
+    let mut peer = peer.last(dialog)?;
+    // a server that only receives needs no proof, and gets none where its pings do not pass
+    let sockets = if peer.len == 0 && !sending {
+        sources.unproven()
+    } else {
+        let lanes = if peer.len > 0 { peer.lanes } else { 0 };
+        sources.proven(lanes, &peer.proofs)?
+    };
+    peer.lanes &= lanes;
+    Ok(Explored {
+        sockets,
+        prober,
+        arrived,
+        peer,
     })
 }
 
@@ -181,8 +302,14 @@ impl PeerReports {
                     datagram_len: len,
                     lanes,
                     waited,
+                    proofs,
                 }) if len == 0 || LENGTHS.contains(&len.into()) => {
-                    self.reached = Some((usize::from(len), lanes, waited));
+                    self.reached = Some(Reached {
+                        len: len.into(),
+                        lanes,
+                        waited,
+                        proofs,
+                    });
                     self.be_ready(dialog);
                 }
                 Ok(_) => return Err(PeerFault::Unexpected("the report of probes").into()),
@@ -212,11 +339,16 @@ impl PeerReports {
     }
 }
 
-fn reached(datagram_len: u16, lanes: u8) -> Message {
+fn reached(datagram_len: usize, sockets: &[(u8, Udp)], proofs: &[Challenge]) -> Message {
+    report(datagram_len, mask(sockets), proofs)
+}
+
+fn report(datagram_len: usize, lanes: u8, proofs: &[Challenge]) -> Message {
     Message::Reached {
-        datagram_len,
+        datagram_len: datagram_len as u16,
         lanes,
         waited: processor_wait(),
+        proofs: proofs.to_vec(),
     }
 }
 
@@ -366,20 +498,16 @@ fn call(session: &Session, lanes: usize) -> Result<Vec<(u8, Udp)>, Error> {
         .collect()
 }
 
-/// Waits for authentic probes on the shared port, and opens sockets to their sender, one for each
-/// lane.
-///
-/// Also returns the length of the longest probe. Stops when the client reports that nothing reached
-/// it, since it sends nothing or has given up.
-fn answer(
+/// Waits for authentic probes on the shared port, and returns their sources. Stops when the client reports that nothing
+/// reached it, since it sends nothing or has given up.
+fn gather(
     dialog: &Dialog<'_>,
     arrivals: &Arrivals,
     prober: &Prober,
     peer: &mut PeerReports,
-) -> Result<(Vec<(u8, Udp)>, usize), Error> {
+) -> Result<ProbeSources, Error> {
     let session = dialog.session;
-    let mut found = BTreeMap::new();
-    let mut longest = 0;
+    let mut sources = ProbeSources::new(session.control.local());
     let mut all_at = None;
     loop {
         dialog.check()?;
@@ -389,47 +517,23 @@ fn answer(
             break;
         }
         let check_at = until.min(now + CHECK_INTERVAL);
-        let (from, mut octets) = match arrivals.recv_timeout(session.clock.until(check_at)) {
-            Ok(arrival) => arrival,
+        match arrivals.recv_timeout(session.clock.until(check_at)) {
+            Ok((from, mut octets)) => {
+                if sources.note(prober, from, &mut octets) {
+                    // probes of other lanes may be left of some that came too early
+                    all_at.get_or_insert_with(|| session.clock.now() + PROBE_SPREAD);
+                }
+            }
             Err(RecvTimeoutError::Timeout) if check_at < until => {
                 peer.hear(dialog, Duration::ZERO)?;
                 if peer.reached.is_some() {
                     break;
                 }
-                continue;
             }
             Err(_) => break,
-        };
-        let Some((len, lane, part)) = prober.recognize(&mut octets) else {
-            continue;
-        };
-        if longest == 0 && lane == 0 && part == PingPart::SecondHalf {
-            // the first half came too early, and the client repeats both soon
-            continue;
         }
-        if usize::from(lane) >= LANES_MAX {
-            continue;
-        }
-        if lane == 0 {
-            longest = longest.max(len);
-            // probes of other lanes may be left of some that came too early
-            all_at.get_or_insert_with(|| session.clock.now() + PROBE_SPREAD);
-        }
-        found.insert(lane, from);
     }
-    // the path was measured by the first lane, so without it there are no others
-    if !found.contains_key(&0) {
-        found.clear();
-    }
-    let connect = |(lane, from)| {
-        let udp = probe::connect(session.control.local(), from).map_err(explore_error)?;
-        Ok((lane, udp))
-    };
-    let sockets = found
-        .into_iter()
-        .map(connect)
-        .collect::<Result<_, Error>>()?;
-    Ok((sockets, longest))
+    Ok(sources)
 }
 
 fn explore_error(error: std::io::Error) -> Error {

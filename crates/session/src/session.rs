@@ -3,6 +3,7 @@
 //! The client connects and the server accepts; both authenticate with TLS. Messages of the session
 //! and of its topics travel on stream 0, objects on the streams of the lanes.
 
+use std::any::Any;
 use std::fmt;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -72,7 +73,12 @@ pub struct Session {
     told_work: AtomicU64,
     /// True if the server's agreement to a request was neither received nor waited for.
     unheard_welcome: AtomicBool,
+    /// Value that the threads and connections of this session keep; see [`Session::keep`].
+    kept: Option<Kept>,
 }
+
+/// Value that is dropped when the last thread or connection of a session has ended.
+pub type Kept = Arc<dyn Any + Send + Sync>;
 
 /// Route to a peer, for the first connection and for further connections.
 pub trait Call: fmt::Debug + Send + Sync {
@@ -148,7 +154,15 @@ impl Session {
             heard_at: AtomicU64::new(0),
             told_work: AtomicU64::new(0),
             unheard_welcome: AtomicBool::new(false),
+            kept: None,
         })
+    }
+
+    /// Keeps `value` until this connection and all further ones of the session have ended, with the threads that open
+    /// them.
+    pub fn keep(&mut self, value: Kept) {
+        self.control.attach(Kept::clone(&value));
+        self.kept = Some(value);
     }
 
     /// Returns a function that connects to the peer once more, with the same key and route.
@@ -156,12 +170,16 @@ impl Session {
         let identity = self.identity.clone();
         let identity = identity.ok_or(Fault::NotClient)?;
         let (address, peer, call) = (self.peer_address(), self.peer, self.call.clone());
+        let kept = self.kept.clone();
         Ok(move || {
             let tcp = match call {
                 Some(call) => call.call()?,
                 None => tcp::connect(&address.ip().to_string(), address.port())?,
             };
-            let session = Self::start(tcp, Side::Client, &identity)?;
+            let mut session = Self::start(tcp, Side::Client, &identity)?;
+            if let Some(kept) = kept {
+                session.keep(kept);
+            }
             if session.peer == peer {
                 return Ok(session);
             }

@@ -196,7 +196,7 @@ const WORKSPACE: &str = "Cargo.toml";
 /// the types that all share. The tasks of `xtask` may use all crates.
 const FLOORS: [(u8, &[&str]); 14] = [
     (0, &["wrap", "testkit", "tidy", "base", "packing"]),
-    (1, &["parts", "plot", "launch"]),
+    (1, &["parts", "plot", "launch", "kernel"]),
     (2, &["proto", "slabs", "calendar", "sim", "io"]),
     (
         3,

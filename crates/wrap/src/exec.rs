@@ -12,7 +12,7 @@ use libc::{c_int, pid_t, posix_spawn_file_actions_t, posix_spawnattr_t};
 use crate::complaint::Complaint;
 use crate::keep::{Environment, complete, environ, is_kept, put_back};
 use crate::libc_function::LibcFunction;
-use crate::program_file::obstacle;
+use crate::program_file::{Verdict, obstacle, verdict};
 use crate::socket::set_errno;
 
 type Strings = *const *const c_char;
@@ -281,7 +281,8 @@ unsafe fn place(folder: c_int, path: *const c_char) -> Place {
     (folder, path.to_owned())
 }
 
-/// Returns the first program with a name in `PATH`.
+/// Returns the first program with a name in `PATH` that the kernel executes. As libc does, it continues behind files
+/// that are missing, directories, or without permission, and behind scripts without an interpreter.
 fn look_for((folder, name): Place) -> Place {
     if name.to_bytes().contains(&b'/') {
         return (folder, name);
@@ -295,13 +296,12 @@ fn look_for((folder, name): Place) -> Place {
         unsafe { CStr::from_ptr(folders) }
     };
     let folders = folders.to_bytes().split(|octet| *octet == b':');
-    let paths = folders.filter_map(|folder| {
+    let mut paths = folders.filter_map(|folder| {
         let folder = if folder.is_empty() { b"." } else { folder };
         CString::new([folder, b"/", name.to_bytes()].concat()).ok()
     });
-    // SAFETY: the path is a C string.
-    let can_run = |path: &CString| unsafe { libc::access(path.as_ptr(), libc::X_OK) } == 0;
-    (folder, { paths }.find(can_run).unwrap_or(name))
+    let found = paths.find(|path| verdict(libc::AT_FDCWD, path) != Verdict::Skipped);
+    (folder, found.unwrap_or_default())
 }
 
 /// Returns true, with a report, if a program cannot be captured and must not run.

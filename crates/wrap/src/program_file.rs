@@ -3,7 +3,7 @@
 use std::ffi::CStr;
 use std::fs::File;
 use std::mem::zeroed;
-use std::os::fd::FromRawFd;
+use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::fs::FileExt;
 
 use libc::c_int;
@@ -38,23 +38,55 @@ impl Obstacle {
     }
 }
 
-/// Examines the program at `path`, relative to `folder`, and the interpreter of a script. Returns `None` if it can be
-/// captured, or if the kernel will refuse it.
+/// Result of the examination of a file that is to be executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// The kernel will not execute it: it is missing, a directory, or without permission, or its interpreter is. A
+    /// search in `PATH` continues behind it.
+    Skipped,
+    /// A program that can be captured.
+    Captured,
+    /// A program that cannot be captured.
+    Refused(Obstacle),
+}
+
+/// Returns the reason why the program at `path`, relative to `folder`, cannot be captured. Returns `None` if it can be,
+/// or if the kernel will refuse it.
 pub(crate) fn obstacle(folder: c_int, path: &CStr) -> Option<Obstacle> {
+    match verdict(folder, path) {
+        Verdict::Refused(why) => Some(why),
+        Verdict::Skipped | Verdict::Captured => None,
+    }
+}
+
+/// Examines the program at `path`, relative to `folder`, and the interpreter of a script.
+pub(crate) fn verdict(folder: c_int, path: &CStr) -> Verdict {
     let (mut folder, mut path) = (folder, path.to_owned());
     for _ in 0..SCRIPTS_MAX {
-        if foreign_rights(folder, &path)? {
-            return Some(Obstacle::ForeignRights);
+        if !may_run(folder, &path) {
+            return Verdict::Skipped;
         }
-        let Some(file) = open(folder, &path) else {
-            return may_run(folder, &path).then_some(Obstacle::Unreadable);
+        let file = open(folder, &path);
+        let status = match &file {
+            Some(file) => status_of(file),
+            None => status_at(folder, &path),
+        };
+        let Some(status) = status.filter(|status| status.st_mode & libc::S_IFMT == libc::S_IFREG)
+        else {
+            return Verdict::Skipped;
+        };
+        if has_foreign_rights(&status) || file.as_ref().is_some_and(has_foreign_capabilities) {
+            return Verdict::Refused(Obstacle::ForeignRights);
+        }
+        let Some(file) = file else {
+            return Verdict::Refused(Obstacle::Unreadable);
         };
         match interpreter(&part(&file, 0, LINE)) {
             Some(next) => (folder, path) = (libc::AT_FDCWD, next),
-            None => return of_elf(&file),
+            None => return of_elf(&file).map_or(Verdict::Captured, Verdict::Refused),
         }
     }
-    None
+    Verdict::Skipped
 }
 
 /// Opens a file. Returns `None` if it cannot be read.
@@ -72,25 +104,42 @@ fn may_run(folder: c_int, path: &CStr) -> bool {
     unsafe { libc::faccessat(folder, path.as_ptr(), libc::X_OK, libc::AT_EACCESS) == 0 }
 }
 
-/// Returns true if the program runs with rights that its caller lacks, and `None` if the file does not exist.
-fn foreign_rights(folder: c_int, path: &CStr) -> Option<bool> {
+/// Returns the status of the file at `path`, relative to `folder`, if it exists.
+fn status_at(folder: c_int, path: &CStr) -> Option<libc::stat> {
     // SAFETY: all zeros are a valid status.
     let mut status: libc::stat = unsafe { zeroed() };
     // SAFETY: the path is a C string, and the status can be written.
-    if unsafe { libc::fstatat(folder, path.as_ptr(), &raw mut status, 0) } != 0 {
-        return None;
-    }
+    let found = unsafe { libc::fstatat(folder, path.as_ptr(), &raw mut status, 0) };
+    (found == 0).then_some(status)
+}
+
+/// Returns the status of an open file.
+fn status_of(file: &File) -> Option<libc::stat> {
+    // SAFETY: all zeros are a valid status.
+    let mut status: libc::stat = unsafe { zeroed() };
+    // SAFETY: the descriptor is open, and the status can be written.
+    let found = unsafe { libc::fstat(file.as_raw_fd(), &raw mut status) };
+    (found == 0).then_some(status)
+}
+
+/// Returns true if a program with this status runs as a user or group that its caller is not.
+fn has_foreign_rights(status: &libc::stat) -> bool {
     // SAFETY: the call has no arguments.
     let user = unsafe { libc::getuid() };
     // SAFETY: the call has no arguments.
     let group = unsafe { libc::getgid() };
     let is_user = status.st_mode & libc::S_ISUID != 0 && status.st_uid != user;
     let is_group = status.st_mode & libc::S_ISGID != 0 && status.st_gid != group;
+    is_user || is_group
+}
+
+/// Returns true if a program has capabilities that its caller lacks.
+fn has_foreign_capabilities(file: &File) -> bool {
     let name = c"security.capability";
-    // SAFETY: both are C strings, and a buffer of length zero is not written.
-    let capabilities =
-        unsafe { libc::getxattr(path.as_ptr(), name.as_ptr(), std::ptr::null_mut(), 0) };
-    Some(is_user || is_group || (user != 0 && capabilities > 0))
+    // SAFETY: the descriptor is open, the name is a C string, and a buffer of length zero is not written.
+    let len = unsafe { libc::fgetxattr(file.as_raw_fd(), name.as_ptr(), std::ptr::null_mut(), 0) };
+    // SAFETY: the call has no arguments.
+    len > 0 && unsafe { libc::getuid() } != 0
 }
 
 /// Properties of an ELF executable, see elf(5).
@@ -128,7 +177,18 @@ mod tests {
     fn programs_of_this_host_can_be_captured() {
         assert_eq!(obstacle(libc::AT_FDCWD, c"/proc/self/exe"), None);
         assert_eq!(obstacle(libc::AT_FDCWD, c"/bin/sh"), None);
-        assert_eq!(obstacle(libc::AT_FDCWD, c"/no/such/program"), None);
+        for missing in [
+            c"/no/such/program",
+            c"/usr/bin",
+            c"/etc/passwd",
+            c"/dev/null",
+        ] {
+            assert_eq!(
+                verdict(libc::AT_FDCWD, missing),
+                Verdict::Skipped,
+                "{missing:?}"
+            );
+        }
     }
 
     #[test]

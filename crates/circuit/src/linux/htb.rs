@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lighthaul_base::Rate;
-use lighthaul_io::net::tc_message::{Attributes, Message, word};
+use lighthaul_kernel::tc_message::{Attributes, Message, word};
 
 /// Rates of a class: the guaranteed one, and the ceiling with borrowed bandwidth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

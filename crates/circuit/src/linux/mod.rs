@@ -6,7 +6,7 @@
 //! - [`tc_object`]: traffic-control objects of an interface
 //! - `filter`: BPF program that selects the packets of a circuit
 //! - `htb`: classes and their rates
-//! - `netlink`: requests to the kernel, encoded by `lighthaul_io::net::tc_message`
+//! - `netlink`: requests to the kernel, encoded by `lighthaul_kernel::tc_message`
 
 pub mod shaper;
 pub mod tc_object;

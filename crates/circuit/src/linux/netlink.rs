@@ -16,7 +16,7 @@ use rustix::net::{
     socket_with,
 };
 
-use lighthaul_io::net::tc_message::{Message, Reply};
+use lighthaul_kernel::tc_message::{Message, Reply};
 
 /// Connection to the kernel of a network namespace.
 #[derive(Debug)]

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use lighthaul_base::Rate;
-use lighthaul_io::net::tc_message::{Message, Subject};
+use lighthaul_kernel::tc_message::{Message, Subject};
 use rustix::io;
 
 use crate::circuit::CircuitId;

@@ -1,7 +1,7 @@
 //! Traffic-control objects in messages of the kernel, as far as the shaper creates or reads them.
 
 use lighthaul_base::Rate;
-use lighthaul_io::net::tc_message::Reply;
+use lighthaul_kernel::tc_message::Reply;
 
 use crate::circuit::CircuitId;
 use crate::flow::Flow;

@@ -1,7 +1,9 @@
 //! Copies between two daemons that end early: narrowed rights, hosts that fall silent, and peers that never speak.
 
 use std::fs;
+use std::io::Write;
 use std::net::TcpListener;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
@@ -13,6 +15,7 @@ use lighthaul_files::options::Options;
 use lighthaul_io::crypto::identity::Identity;
 use lighthaul_io::crypto::tls;
 use lighthaul_io::host::clock::Clock;
+use lighthaul_io::host::wait::pause;
 use lighthaul_session::error::{Code, Error};
 use lighthaul_session::message::Message;
 use lighthaul_session::session::Session;
@@ -20,7 +23,7 @@ use lighthaul_testkit::{allowance, report};
 
 use crate::endless::session_threads;
 use crate::far::Far;
-use crate::running::{Running, becomes_true};
+use crate::running::{Ends, Running, becomes_true};
 use crate::third::{Pair, assert_agreed, copying, expect, hello, meet, port};
 
 #[test]
@@ -217,6 +220,38 @@ fn silent_relay_and_invitation_end_in_half_a_minute() {
         session_threads(far.daemon.id()) == 0
     });
     assert_eq!(far.names(), ["x"]);
+}
+
+/// Each octet of the target arrives within the time for one, so only the time for the whole handshake ends the wait.
+#[test]
+fn relay_to_a_target_with_an_endless_handshake_leaves_no_thread() {
+    let far = Far::start("third-drip", &[]);
+    fs::write(far.target.join("x"), "x").unwrap();
+    let key = *tls::fingerprint(&Identity::generate()).unwrap().octets();
+    let slow = TcpListener::bind("127.0.0.1:0").unwrap();
+    let request = relayed(&far, slow.local_addr().unwrap().port(), key);
+    let relay = Silent {
+        what: "relay to a slow target",
+        session: relay_of(&far, &request, true),
+        is_alive: true,
+    };
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let _ends = Ends(&is_over);
+        scope.spawn(|| {
+            let mut tcp = slow.accept().unwrap().0;
+            // the header of a long record of a handshake
+            tcp.write_all(&[22, 3, 3, 0x40, 0]).unwrap();
+            while !is_over.load(Relaxed) && tcp.write_all(&[0]).is_ok() {
+                pause(Duration::from_millis(20));
+            }
+        });
+        let error = ended(&relay, Clock::start()).unwrap();
+        assert!(error.text().contains("cannot reach"), "{error}");
+        becomes_true("no thread is left", || {
+            session_threads(far.daemon.id()) == 0
+        });
+    });
 }
 
 /// Waits until the daemon has ended a session. Returns what it told.

@@ -14,6 +14,7 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, makedev, mkfifoat, mknodat, open};
 use rustix::io::ioctl_fionread;
 use serde_json::Value;
 
+use crate::endless::session_threads;
 use crate::far::Far;
 use crate::permits::allow;
 use crate::running::{Outcome, Running, becomes_true};
@@ -158,6 +159,39 @@ fn key_without_the_right_streams_to_and_from_pipes_but_not_devices() {
     assert!(pulled.said("0 of 0 delivered"), "{pulled:?}");
     let kind = fs::metadata(&device).unwrap().file_type();
     assert!(kind.is_char_device(), "{kind:?}");
+}
+
+/// The daemon waits for the reader of a pipe, and a device takes the name of the pipe meanwhile.
+#[test]
+fn device_that_replaces_a_pipe_without_a_reader_is_refused() {
+    let test = "device_that_replaces_a_pipe_without_a_reader_is_refused";
+    if lacks_root(test) {
+        return;
+    }
+    let far = Far::start("stream-replaced", &["--root", "ROOT"]);
+    let [pipe, device] = ["end", "null"].map(|name| far.target.join(name));
+    let mode = Mode::from_bits_retain(0o666);
+    let made = mknodat(CWD, &device, FileType::CharacterDevice, mode, makedev(1, 3));
+    if lacks(test, made) {
+        return;
+    }
+    mkfifoat(CWD, &pipe, Mode::RUSR | Mode::WUSR).unwrap();
+    let source = far.near.at("lines");
+    fs::write(&source, lines(20)).unwrap();
+    allow(&far, &[]);
+    let mut command = far.near.lighthaul(&["stream", "--no-udp"]);
+    command
+        .args(["--pin", &far.pin, "--key"])
+        .arg(far.near.key())
+        .arg(&source)
+        .arg(format!("lh://127.0.0.1:{}/end", far.port));
+    let stream = Running::start(command);
+    becomes_true("the daemon serves the stream", || {
+        session_threads(far.daemon.id()) > 2
+    });
+    fs::rename(&device, &pipe).unwrap();
+    let why = "end is a device, which your key may not use there";
+    stream.finish().assert_failed(13, why);
 }
 
 #[test]

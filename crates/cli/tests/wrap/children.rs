@@ -267,6 +267,40 @@ fn execl_functions_do_not_start_uncapturable_programs() {
     }
 }
 
+/// libc continues its search in `PATH` behind what the kernel does not execute.
+#[test]
+fn search_in_path_does_not_end_at_a_file_that_cannot_be_executed() {
+    let name = "search_in_path_does_not_end_at_a_file_that_cannot_be_executed";
+    if lacks_tool(name, "python3") {
+        return;
+    }
+    let scratch = Scratch::new("wrap-path");
+    for folder in ["last", "script", "closed", "folder/tool"] {
+        fs::create_dir_all(scratch.0.join(folder)).unwrap();
+    }
+    scratch.program("last/tool", &without_interpreter(), 0o755);
+    scratch.program("script/tool", b"#!/missing/interpreter\n", 0o755);
+    scratch.program("closed/tool", b"#!/bin/sh\n", 0o644);
+    scratch.program("file", b"", 0o644);
+    let argv = "(ctypes.c_char_p * 2)(b'tool', None)";
+    for first in ["folder", "script", "closed", "file", "absent"] {
+        let [first, last] = [first, "last"].map(|name| scratch.0.join(name));
+        let path = format!("{}:{}", first.display(), last.display());
+        for call in [
+            format!("ctypes.CDLL(None).execvp(b'tool', {argv})"),
+            "os.posix_spawnp('tool', ['tool'], os.environ)".to_owned(),
+        ] {
+            let code = format!("import ctypes, os\nos.environ['PATH'] = '{path}'\n{call}");
+            let words = ["python3", "-c", &code];
+            let (_, _, err) = run(wrap("127.0.0.1:9".parse().unwrap()).args(words));
+            assert!(
+                err.contains("is linked statically"),
+                "{path}: {call}: {err}"
+            );
+        }
+    }
+}
+
 #[test]
 fn set_id_programs_are_not_started_by_children() {
     let name = "set_id_programs_are_not_started_by_children";

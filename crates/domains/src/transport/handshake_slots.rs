@@ -1,6 +1,7 @@
-//! Connections in the TLS handshake: limited in number, in number for each host, and in time.
+//! Connections in the TLS handshake: limited in number, in number for each host, and in time. A part of the slots is
+//! left to hosts of neighbors: those of the configuration, and those that have shown a pinned key lately.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Shutdown, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -19,12 +20,17 @@ struct Running {
     /// Handshakes by number; a lower number began earlier.
     handshakes: BTreeMap<u64, Handshake>,
     next: u64,
+    /// Hosts of neighbors in the configuration.
+    configured: BTreeSet<Prefix>,
+    /// Hosts that have shown a pinned key, with the times.
+    recent: BTreeMap<Prefix, Instant>,
 }
 
 #[derive(Debug)]
 struct Handshake {
     tcp: TcpStream,
     host: Prefix,
+    is_neighbor: bool,
     since: Instant,
 }
 
@@ -41,8 +47,37 @@ impl Drop for HandshakeSlot {
     }
 }
 
+impl HandshakeSlot {
+    /// Records that the host of the connection has shown a pinned key.
+    pub(super) fn recognize(&self) {
+        let mut running = self.slots.running();
+        let Some(handshake) = running.handshakes.get(&self.number) else {
+            return;
+        };
+        let (host, since) = (handshake.host, handshake.since);
+        running.recent.insert(host, since);
+        if running.recent.len() > RECENT_MAX {
+            let oldest = running.recent.iter().min_by_key(|(_, at)| **at);
+            if let Some(oldest) = oldest.map(|(host, _)| *host) {
+                running.recent.remove(&oldest);
+            }
+        }
+    }
+}
+
 impl HandshakeSlots {
-    /// Takes a slot, if one is free or if the oldest handshake has exceeded its time.
+    /// Creates slots, of which a part is left to `neighbors`.
+    pub(super) fn new(neighbors: impl Iterator<Item = IpAddr>) -> Self {
+        Self {
+            running: Mutex::new(Running {
+                configured: neighbors.map(Prefix::host).collect(),
+                ..Running::default()
+            }),
+        }
+    }
+
+    /// Takes a slot, if one is free or if the oldest handshake has exceeded its time. A neighbor need not wait for
+    /// strangers.
     pub(super) fn begin(
         self: &Arc<Self>,
         tcp: &TcpStream,
@@ -52,21 +87,12 @@ impl HandshakeSlots {
         let tcp = tcp.try_clone().ok()?;
         let host = Prefix::host(address);
         let mut running = self.running();
-        let of_host = running
-            .handshakes
-            .iter()
-            .filter(|(_, one)| one.host == host);
-        let victim = if of_host.clone().count() >= ADDRESS_MAX {
-            Some(of_host.map(|(number, _)| *number).next())
-        } else if running.handshakes.len() >= HANDSHAKES_MAX {
-            Some(running.handshakes.keys().next().copied())
-        } else {
-            None
-        };
-        if let Some(victim) = victim {
-            let victim = victim?;
+        let is_neighbor = running.knows(host, now);
+        if !running.has_room(host, is_neighbor) {
+            let victim = running.victim(host, is_neighbor)?;
             let oldest = running.handshakes.get(&victim)?;
-            if now.since(oldest.since) < KEEP {
+            let yields = is_neighbor && !oldest.is_neighbor;
+            if now.since(oldest.since) < KEEP && !yields {
                 return None;
             }
             oldest.tcp.shutdown(Shutdown::Both).ok();
@@ -77,6 +103,7 @@ impl HandshakeSlots {
         let handshake = Handshake {
             tcp,
             host,
+            is_neighbor,
             since: now,
         };
         running.handshakes.insert(number, handshake);
@@ -99,8 +126,48 @@ impl HandshakeSlots {
     }
 }
 
+impl Running {
+    fn knows(&self, host: Prefix, now: Instant) -> bool {
+        let is_recent = |at: &Instant| now.since(*at) < RECENT;
+        self.configured.contains(&host) || self.recent.get(&host).is_some_and(is_recent)
+    }
+
+    fn has_room(&self, host: Prefix, is_neighbor: bool) -> bool {
+        let is_full = self.handshakes.len() >= HANDSHAKES_MAX;
+        let strangers = self.handshakes.values().filter(|one| !one.is_neighbor);
+        let is_part_full = !is_neighbor && strangers.count() >= HANDSHAKES_MAX - RESERVED;
+        !is_full && !is_part_full && !self.has_share(host)
+    }
+
+    /// Returns the oldest handshake that may be closed for one of `host`: of the host itself if it has its whole share,
+    /// else of strangers. Neighbors follow only for a neighbor.
+    fn victim(&self, host: Prefix, is_neighbor: bool) -> Option<u64> {
+        let oldest = |is_meant: &dyn Fn(&Handshake) -> bool| {
+            let mut all = self.handshakes.iter();
+            all.find(|(_, one)| is_meant(one))
+                .map(|(number, _)| *number)
+        };
+        if self.has_share(host) {
+            return oldest(&|one| one.host == host);
+        }
+        oldest(&|one| !one.is_neighbor).or_else(|| oldest(&|_| is_neighbor))
+    }
+
+    /// Reports whether `host` has as many handshakes as one host may have.
+    fn has_share(&self, host: Prefix) -> bool {
+        let of_host = self.handshakes.values().filter(|one| one.host == host);
+        of_host.count() >= ADDRESS_MAX
+    }
+}
+
 /// Maximum number of connections in the handshake.
 const HANDSHAKES_MAX: usize = 32;
+/// Slots that are left to neighbors.
+const RESERVED: usize = 8;
+/// Hosts that have shown a pinned key.
+const RECENT_MAX: usize = 256;
+/// Time for which such a host counts as that of a neighbor.
+const RECENT: Duration = Duration::from_hours(24);
 /// Maximum number of handshakes from one host: an IPv4 address, or an IPv6 /64.
 const ADDRESS_MAX: usize = 8;
 /// Time after which a handshake may be closed for a new handshake.
@@ -136,11 +203,44 @@ mod tests {
         let of_one: Vec<_> = (0..20).filter_map(|_| begin(1, 0)).collect();
         assert_eq!(of_one.len(), ADDRESS_MAX);
         let others: Vec<_> = (2..100).filter_map(|last| begin(last, 0)).collect();
-        assert_eq!(of_one.len() + others.len(), HANDSHAKES_MAX);
+        assert_eq!(of_one.len() + others.len(), HANDSHAKES_MAX - RESERVED);
         assert!(begin(200, 999).is_none());
         drop(of_one);
         assert!(begin(200, 999).is_some());
         drop(others);
+    }
+
+    #[test]
+    fn strangers_take_no_slots_of_neighbors() {
+        let address = |last: u8| IpAddr::from([10, 0, 0, last]);
+        let slots = Arc::new(HandshakeSlots::new([address(250)].into_iter()));
+        let (_near, tcp) = pair();
+        let begin = |last: u8, now| slots.begin(&tcp, address(last), at(now));
+        let is_open = |slot: &HandshakeSlot| slots.running().handshakes.contains_key(&slot.number);
+        // one of them shows a pinned key, in its only handshake
+        begin(251, 0).unwrap().recognize();
+        let strangers: Vec<_> = (0..99).filter_map(|nth| begin(nth / 8, 0)).collect();
+        assert_eq!(strangers.len(), HANDSHAKES_MAX - RESERVED);
+        let neighbors: Vec<_> = [250, 251]
+            .into_iter()
+            .flat_map(|last| (0..RESERVED).map(move |_| last))
+            .map(|last| begin(last, 0).unwrap())
+            .collect();
+        // the reserved slots, then those of the oldest strangers
+        let open = strangers.iter().filter(|slot| is_open(slot)).count();
+        assert_eq!(open, HANDSHAKES_MAX - 2 * RESERVED);
+        assert!(neighbors.iter().all(is_open));
+        assert!(begin(250, 0).is_none(), "its share is used up");
+        assert!(begin(200, 999).is_none(), "strangers wait for strangers");
+        let _late = begin(200, 1000).unwrap();
+        assert!(neighbors.iter().all(is_open));
+        let later = 24 * 3600 * 1000;
+        assert!(
+            slots
+                .running()
+                .knows(Prefix::host(address(251)), at(later - 1))
+        );
+        assert!(!slots.running().knows(Prefix::host(address(251)), at(later)));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use lighthaul_capture::target::Host;
 use lighthaul_io::control::Control;
 use lighthaul_io::crypto::identity::Fingerprint;
 use lighthaul_io::crypto::tls::{self, Side};
@@ -37,7 +38,13 @@ pub(super) struct Listener {
 impl Listener {
     /// Takes connections until the transport stops.
     pub(super) fn run(self) {
-        let slots = Arc::new(HandshakeSlots::default());
+        let addresses = self.known.neighbors.values().filter_map(|neighbor| {
+            match neighbor.address.as_ref()?.host {
+                Host::Ip(ip) => Some(ip),
+                Host::Name(_) => None,
+            }
+        });
+        let slots = Arc::new(HandshakeSlots::new(addresses));
         let refused = Arc::new(RefusedKeys::default());
         while !self.stop.load(Ordering::Acquire) {
             let now = self.clock.now();
@@ -76,8 +83,9 @@ impl Listener {
         let started = thread::Builder::new()
             .name("handshake".into())
             .spawn(move || {
-                let _slot = slot;
-                greet(tcp, address, &known, (&links, &refused));
+                if greet(tcp, address, &known, (&links, &refused)) {
+                    slot.recognize();
+                }
             });
         if let Err(error) = started {
             warn!(%error, "cannot start a thread for a handshake; check the limit of threads");
@@ -85,18 +93,19 @@ impl Listener {
     }
 }
 
-/// Authenticates a connection and takes it into use. A stranger gets nothing but the end of the connection.
+/// Authenticates a connection and takes it into use. A stranger gets nothing but the end of the connection. Returns true
+/// for a neighbor.
 fn greet(
     tcp: TcpStream,
     address: SocketAddr,
     known: &Identification,
     (links, refused): (&BTreeMap<DomainId, Arc<Link>>, &RefusedKeys),
-) {
+) -> bool {
     let (control, domain) = match authenticate(tcp, address, known) {
         Ok(neighbor) => neighbor,
         Err(RejectReason::Handshake(why)) => {
             debug!(%address, %why, "the handshake of a connection failed");
-            return;
+            return false;
         }
         Err(RejectReason::Key(key, fault)) => {
             if refused.is_new(key) {
@@ -107,7 +116,7 @@ fn greet(
             {
                 link.note(*fault);
             }
-            return;
+            return false;
         }
     };
     if links
@@ -116,6 +125,7 @@ fn greet(
     {
         debug!(domain = domain.0, "another connection is kept");
     }
+    true
 }
 
 /// Reason for which a connection belongs to no neighbor.

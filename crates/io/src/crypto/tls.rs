@@ -4,8 +4,11 @@
 
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, TcpStream};
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
+use std::time::Duration;
 
+use lighthaul_base::Instant;
 use rustls::client::AlwaysResolvesClientRawPublicKeys;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{
@@ -27,6 +30,10 @@ use crate::crypto::cipher::Cipher;
 use crate::crypto::identity::{Fingerprint, Identity};
 use crate::crypto::seal::SECRET_LEN;
 use crate::error::Error;
+use crate::host::clock::Clock;
+use crate::host::interrupt;
+use crate::host::wait::{Watch, wait};
+use crate::net::tcp::{HANDSHAKE_TIMEOUT, STOP_CHECK_INTERVAL};
 
 /// Length of a record's header: type, version and length (RFC 8446, section 5.1).
 const RECORD_HEAD: usize = 5;
@@ -41,27 +48,46 @@ pub enum Side {
     Server,
 }
 
-/// Runs the TLS handshake on `tcp` as `side`. The socket must be blocking and have timeouts.
+/// Runs the TLS handshake on `tcp` as `side`. The socket must be blocking. The handshake fails after 15 s, however the
+/// peer spreads its octets, or when the thread's task is stopped.
 pub fn handshake(
     tcp: &mut TcpStream,
     side: Side,
     identity: &Identity,
 ) -> Result<Connection, Error> {
+    handshake_within(tcp, side, identity, HANDSHAKE_TIMEOUT)
+}
+
+fn handshake_within(
+    tcp: &mut TcpStream,
+    side: Side,
+    identity: &Identity,
+    timeout: Duration,
+) -> Result<Connection, Error> {
     let mut connection = match side {
         Side::Client => client(identity)?,
         Side::Server => server(identity)?,
     };
-    let mut exact = Exact(tcp, Record::default());
+    let clock = Clock::start();
+    let mut exact = Exact {
+        tcp,
+        record: Record::default(),
+        clock,
+        until: clock.now() + timeout,
+    };
     while connection.is_handshaking() {
-        connection.complete_io(&mut exact).map_err(|error| {
-            if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) {
-                Error::TimedOut(
-                    "the peer did not finish the TLS handshake within the time limit".into(),
-                )
-            } else {
-                Error::Network(format!("the TLS handshake failed: {error}"))
-            }
-        })?;
+        if let Err(error) = connection.complete_io(&mut exact) {
+            interrupt::check()?;
+            return Err(
+                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) {
+                    Error::TimedOut(
+                        "the peer did not finish the TLS handshake within the time limit".into(),
+                    )
+                } else {
+                    Error::Network(format!("the TLS handshake failed: {error}"))
+                },
+            );
+        }
     }
     Ok(connection)
 }
@@ -99,29 +125,61 @@ impl Record {
     }
 }
 
-/// TCP connection that is read only up to the end of the present record.
-struct Exact<'a>(&'a mut TcpStream, Record);
+/// TCP connection that is read only up to the end of the present record, and not after a deadline.
+struct Exact<'a> {
+    tcp: &'a mut TcpStream,
+    record: Record,
+    clock: Clock,
+    until: Instant,
+}
+
+impl Exact<'_> {
+    /// Waits until octets can be read, or written if `write`. Fails at the deadline, or if the task is stopped.
+    fn wait(&self, write: bool) -> io::Result<()> {
+        loop {
+            if interrupt::is_requested() {
+                return Err(ErrorKind::ConnectionAborted.into());
+            }
+            let now = self.clock.now();
+            if now >= self.until {
+                return Err(ErrorKind::TimedOut.into());
+            }
+            let mut watches = [Watch {
+                write,
+                ..Watch::read(self.tcp.as_raw_fd())
+            }];
+            let until = self.until.min(now + STOP_CHECK_INTERVAL);
+            wait(self.clock, &mut watches, until)?;
+            if watches[0].writable || !write && watches[0].readable {
+                return Ok(());
+            }
+        }
+    }
+}
 
 impl Read for Exact<'_> {
     fn read(&mut self, octets: &mut [u8]) -> io::Result<usize> {
-        let len = octets.len().min(self.1.wants());
-        let came = self.0.read(&mut octets[..len])?;
-        self.1.take(&octets[..came]);
+        self.wait(false)?;
+        let len = octets.len().min(self.record.wants());
+        let came = self.tcp.read(&mut octets[..len])?;
+        self.record.take(&octets[..came]);
         Ok(came)
     }
 }
 
 impl Write for Exact<'_> {
     fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
-        self.0.write(octets)
+        self.wait(true)?;
+        self.tcp.write(octets)
     }
 
     fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-        self.0.write_vectored(slices)
+        self.wait(true)?;
+        self.tcp.write_vectored(slices)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
+        self.tcp.flush()
     }
 }
 
@@ -309,5 +367,69 @@ impl ClientCertVerifier for AnyKey {
 
     fn requires_raw_public_keys(&self) -> bool {
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+    use std::thread;
+
+    use super::*;
+    use crate::host::cancellation::Cancellation;
+    use crate::host::wait::pause;
+
+    /// Returns both ends of a connection.
+    fn pair() -> [TcpStream; 2] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        [near, listener.accept().unwrap().0]
+    }
+
+    #[test]
+    fn handshake_with_a_peer_that_sends_single_octets_ends_at_its_deadline() {
+        for side in [Side::Client, Side::Server] {
+            let [mut near, mut far] = pair();
+            let is_over = AtomicBool::new(false);
+            let clock = Clock::start();
+            thread::scope(|scope| {
+                scope.spawn(|| {
+                    // the header of a long record
+                    far.write_all(&[22, 3, 3, 0x40, 0]).unwrap();
+                    // it ends after half a minute
+                    for _ in 0..3000 {
+                        if is_over.load(Relaxed) || far.write_all(&[0]).is_err() {
+                            break;
+                        }
+                        pause(Duration::from_millis(10));
+                    }
+                });
+                let timeout = Duration::from_millis(300);
+                let result = handshake_within(&mut near, side, &Identity::generate(), timeout);
+                is_over.store(true, Relaxed);
+                let error = result.unwrap_err();
+                assert!(matches!(error, Error::TimedOut(_)), "{error}");
+            });
+            assert!(clock.now() >= Instant::ZERO + Duration::from_millis(300));
+        }
+    }
+
+    #[test]
+    fn cancelled_task_ends_its_handshake() {
+        let [mut near, _far] = pair();
+        let task = Cancellation::default();
+        let clock = Clock::start();
+        thread::scope(|scope| {
+            let covered = task.clone();
+            let shaking = scope.spawn(move || {
+                let shake = || handshake(&mut near, Side::Client, &Identity::generate());
+                covered.cover(shake)
+            });
+            task.cancel();
+            let error = shaking.join().unwrap().unwrap_err();
+            assert!(matches!(error, Error::Interrupted), "{error}");
+        });
+        assert!(clock.now() < Instant::ZERO + HANDSHAKE_TIMEOUT);
     }
 }

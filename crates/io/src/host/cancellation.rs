@@ -6,10 +6,23 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// Request to stop one piece of work. Clones are the same request.
 #[derive(Clone, Debug, Default)]
-pub struct Cancellation {
-    requested: Arc<AtomicBool>,
-    /// That of the work of which this is a part.
-    whole: Option<Box<Self>>,
+pub struct Cancellation(Arc<Request>);
+
+#[derive(Debug, Default)]
+struct Request {
+    is_cancelled: AtomicBool,
+    /// The whole work, of which this is a part.
+    whole: Option<Cancellation>,
+}
+
+/// Stops the work of its [`Cancellation`] when it is dropped.
+#[derive(Debug)]
+pub struct CancelOnDrop(Cancellation);
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
 }
 
 impl Cancellation {
@@ -18,27 +31,30 @@ impl Cancellation {
         CURRENT.with_borrow(Self::clone)
     }
 
-    /// Returns the cancellation of a part of the present task. It stops with the task, and alone.
-    pub fn of_part() -> Self {
-        Self {
-            whole: Some(Box::new(Self::current())),
-            ..Self::default()
-        }
+    /// Returns the cancellation of a part of this work. The part stops with the whole, or alone.
+    #[must_use]
+    pub fn part(&self) -> Self {
+        Self(Arc::new(Request {
+            is_cancelled: AtomicBool::new(false),
+            whole: Some(self.clone()),
+        }))
     }
 
     /// Requests the stop.
     pub fn cancel(&self) {
-        self.requested.store(true, Relaxed);
+        self.0.is_cancelled.store(true, Relaxed);
+    }
+
+    /// Requests the stop when the returned value is dropped: by a thread that no longer waits for the result.
+    #[must_use]
+    pub fn cancel_on_drop(&self) -> CancelOnDrop {
+        CancelOnDrop(self.clone())
     }
 
     /// Reports whether the stop was requested.
     pub fn is_cancelled(&self) -> bool {
-        let is_whole_cancelled = || {
-            self.whole
-                .as_ref()
-                .is_some_and(|whole| whole.is_cancelled())
-        };
-        self.requested.load(Relaxed) || is_whole_cancelled()
+        let whole = || self.0.whole.as_ref().is_some_and(Self::is_cancelled);
+        self.0.is_cancelled.load(Relaxed) || whole()
     }
 
     /// Runs `work`, during which [`super::interrupt`] reports a cancellation like a signal.
@@ -90,17 +106,17 @@ mod tests {
     }
 
     #[test]
-    fn part_of_a_task_stops_alone_and_with_the_task() {
+    fn part_of_a_task_stops_alone_or_with_the_task() {
         let task = Cancellation::default();
-        task.clone().cover(|| {
-            let [one, other] = [(); 2].map(|()| Cancellation::of_part());
-            one.cancel();
-            assert!(one.clone().cover(is_requested));
-            assert!(!other.clone().cover(is_requested));
-            assert!(!is_requested());
-            task.cancel();
-            assert!(other.cover(is_requested));
-        });
+        let parts = [(); 2].map(|()| task.part());
+        drop(parts[0].cancel_on_drop());
+        let are_cancelled = || parts.each_ref().map(Cancellation::is_cancelled);
+        assert_eq!(
+            (are_cancelled(), task.is_cancelled()),
+            ([true, false], false)
+        );
+        task.cancel();
+        assert_eq!(are_cancelled(), [true, true]);
     }
 
     #[test]

@@ -1,8 +1,7 @@
 //! Sockets, and the paths between hosts.
 //!
-//! - [`tcp`]: connections; [`udp`]: sockets for [`train`]s of datagrams; [`tun`], [`segment`]: devices of the lab
+//! - [`tcp`]: connections; [`udp`]: sockets for [`train`]s of datagrams; [`tun`]: devices of the lab
 //! - [`dial`]: connections to single addresses; [`grants`]: limits of the kernel; [`ethtool`]: settings of interfaces
-//! - [`tc_message`]: messages to the kernel about traffic control
 //! - [`probe`], [`flood`], [`hops`]: measurement of a path
 //! - [`peer_user`]: user at the other end of a Unix socket
 //! - `scatter`: bodies received in place; `sockaddr`, `sockopt`: structures of the kernel
@@ -13,8 +12,6 @@ pub mod grants;
 pub mod hops;
 pub mod peer_user;
 pub mod probe;
-pub mod segment;
-pub mod tc_message;
 pub mod tcp;
 pub mod train;
 pub mod tun;

@@ -29,17 +29,25 @@ const HEAD_LEN: usize = 8;
 const LOSS_SHARE_MAX: u64 = 50;
 /// Octets of a probe in front of its body.
 const PREFIX_LEN: usize = CONNECTION_LEN + HEAD_LEN;
+/// Octets of a ping's body in front of its challenge.
+const CHALLENGE_AT: usize = 3;
 const PING: u8 = 0;
 const MEMBER: u8 = 1;
 const LAST: u8 = 2;
 const COUNTED: u8 = 3;
 /// Octets of a datagram that the peer counts.
 pub const COUNTED_LEN: usize = 64;
+/// Octets of probes after which the rest is left for the next look.
+const WAITING_MAX: usize = 1 << 20;
 /// Packet numbers of counted datagrams are larger, and numbers of pings and trains are smaller.
 const COUNTED_FROM: u64 = 1 << 32;
 
 /// Number of lengths, which are pinged twice.
 const PINGS: u64 = LENGTHS.len() as u64;
+
+/// Random octets that a server sends to the source of a client's probes. The client returns them on its connection, and
+/// so proves that it receives what is sent there.
+pub type Challenge = [u8; 16];
 
 /// Part of the pings of a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,6 +83,16 @@ struct Probe {
     len: usize,
     number: u64,
     kind: u8,
+    challenge: Option<Challenge>,
+}
+
+/// Pings that arrived.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pings {
+    /// Length of the longest; zero without any.
+    pub longest: usize,
+    /// Challenge in one of them, if the peer is a server.
+    pub challenge: Option<Challenge>,
 }
 
 /// Result of waiting for a train.
@@ -115,20 +133,54 @@ impl Prober {
     /// Sends a datagram of each length, twice.
     pub fn ping(&mut self, udp: &Udp) -> io::Result<()> {
         for len in LENGTHS.iter().rev().chain(LENGTHS.iter().rev()) {
-            self.send_ping(udp, *len, 0)?;
+            self.send_ping(udp, *len, 0, None)?;
         }
         Ok(())
     }
 
-    /// Sends two short datagrams that announce `lane`.
-    pub fn announce(&mut self, udp: &Udp, lane: u8) -> io::Result<()> {
-        self.send_ping(udp, LENGTHS[0], lane)?;
-        self.send_ping(udp, LENGTHS[0], lane)
+    /// Sends `challenge` on `lane`, to a source whose longest probe had the length `longest`. Sends at most `credit`
+    /// octets, and returns the rest. Pings on the first lane have all lengths.
+    pub fn challenge(
+        &mut self,
+        udp: &Udp,
+        (lane, challenge): (u8, &Challenge),
+        longest: usize,
+        mut credit: usize,
+    ) -> io::Result<usize> {
+        let all = |longer| {
+            let lengths = LENGTHS.iter().rev();
+            let lengths = lengths.filter(move |len| (**len > longest) == longer);
+            lengths.clone().chain(lengths)
+        };
+        // longer ones than came may not pass, and leave less for the others
+        let others = all(false).chain(all(true)).filter(|_| lane == 0);
+        for len in [LENGTHS[0]; 2].iter().chain(others) {
+            if let Some(left) = credit.checked_sub(*len) {
+                credit = left;
+                self.send_ping(udp, *len, lane, Some(challenge))?;
+            }
+        }
+        Ok(credit)
     }
 
-    fn send_ping(&mut self, udp: &Udp, len: usize, lane: u8) -> io::Result<()> {
-        let mut body = vec![PING; len - PREFIX_LEN - TAG_LEN];
-        body[1] = lane;
+    /// Sends two short datagrams that announce `lane`.
+    pub fn announce(&mut self, udp: &Udp, lane: u8) -> io::Result<()> {
+        self.send_ping(udp, LENGTHS[0], lane, None)?;
+        self.send_ping(udp, LENGTHS[0], lane, None)
+    }
+
+    fn send_ping(
+        &mut self,
+        udp: &Udp,
+        len: usize,
+        lane: u8,
+        challenge: Option<&Challenge>,
+    ) -> io::Result<()> {
+        let mut body = vec![0; len - PREFIX_LEN - TAG_LEN];
+        body[..CHALLENGE_AT].copy_from_slice(&[PING, lane, challenge.is_some().into()]);
+        if let Some(challenge) = challenge {
+            body[CHALLENGE_AT..][..challenge.len()].copy_from_slice(challenge);
+        }
         self.send(udp, &mut Train::new(), &body)
     }
 
@@ -172,7 +224,7 @@ impl Prober {
         Ok(())
     }
 
-    /// Returns the length and the lane of the probe in `octets`, or `None` if it is not an authentic probe. The second
+    /// Returns the length and the lane of the ping in `octets`, or `None` if it is not an authentic ping. The second
     /// half of the peer's first pings says too little about the longest, if the first half was dropped: use later ones.
     pub fn recognize(&self, octets: &mut [u8]) -> Option<(usize, u8, PingPart)> {
         let part = |number| {
@@ -182,8 +234,8 @@ impl Prober {
                 PingPart::Usual
             }
         };
-        // a late one that was to be counted says nothing about lengths
-        let probe = self.open(octets).filter(|probe| probe.kind != COUNTED)?;
+        // trains say nothing about lanes, and late ones that were to be counted nothing about lengths
+        let probe = self.open(octets).filter(|probe| probe.kind == PING)?;
         Some((probe.len, probe.train, part(probe.number)))
     }
 
@@ -193,17 +245,53 @@ impl Prober {
         Ok(first.is_some_and(|number| number.wrapping_sub(self.data) < LANES_MAX as u64))
     }
 
-    /// Returns the length of the longest probe that arrives, or 0. Waits until `deadline`, or 10 ms after a probe.
-    pub fn receive_pings(&self, udp: &Udp, clock: Clock, deadline: Instant) -> io::Result<usize> {
-        let mut longest = 0;
+    /// Returns the pings that arrive. Waits until `deadline`, or 10 ms after a probe.
+    pub fn receive_pings(&self, udp: &Udp, clock: Clock, deadline: Instant) -> io::Result<Pings> {
+        let mut pings = Pings::default();
         let mut until = deadline;
-        while clock.now() < until && longest < LENGTHS[LENGTHS.len() - 1] {
-            self.receive(udp, clock, until, |probe| longest = longest.max(probe.len))?;
-            if longest > 0 {
+        while clock.now() < until && pings.longest < LENGTHS[LENGTHS.len() - 1] {
+            self.receive(udp, clock, until, |probe| {
+                pings.longest = pings.longest.max(probe.len);
+                pings.challenge = pings.challenge.or(probe.challenge);
+            })?;
+            if pings.longest > 0 {
                 until = until.min(clock.now() + Duration::from_millis(10));
             }
         }
-        Ok(longest)
+        Ok(pings)
+    }
+
+    /// Returns the first challenge that has arrived or arrives until `deadline`.
+    pub fn receive_challenge(
+        &self,
+        udp: &Udp,
+        clock: Clock,
+        deadline: Instant,
+    ) -> io::Result<Option<Challenge>> {
+        let mut challenge = None;
+        loop {
+            let now = clock.now();
+            self.receive(udp, clock, deadline, |probe| {
+                challenge = challenge.or(probe.challenge);
+            })?;
+            if challenge.is_some() || now >= deadline {
+                return Ok(challenge);
+            }
+        }
+    }
+
+    /// Returns the octets of the probes that wait in `udp`, and removes them.
+    pub fn waiting_octets(&self, udp: &Udp) -> io::Result<usize> {
+        let (mut octets, mut drops) = (0, 0);
+        let mut buffer = self.buffer.borrow_mut();
+        while octets < WAITING_MAX
+            && let Some(received) = udp.receive_into(&mut buffer, &mut drops)?
+        {
+            for datagram in buffer[..received.len].chunks_mut(received.segment_len) {
+                octets += self.open(datagram).map_or(0, |probe| probe.len);
+            }
+        }
+        Ok(octets)
     }
 
     /// Waits for a train until `deadline`, and measures it.
@@ -289,11 +377,14 @@ impl Prober {
         let (prefix, body) = octets.split_at_mut(PREFIX_LEN);
         let number = crate::net::train::unique(&prefix[CONNECTION_LEN..]);
         let body = self.open.open(number, prefix, body)?;
+        let octets = body.get(CHALLENGE_AT..).and_then(|rest| rest.first_chunk());
+        let has_challenge = body[0] == PING && body.get(2) == Some(&1);
         Some(Probe {
             len,
             number,
             kind: body[0],
             train: body.get(1).copied().unwrap_or(0),
+            challenge: octets.copied().filter(|_| has_challenge),
         })
     }
 

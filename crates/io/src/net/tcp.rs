@@ -7,13 +7,15 @@
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, AsRawFd};
-use std::sync::mpsc::channel;
-use std::thread;
 use std::time::Duration;
 
+use lighthaul_base::Instant;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
 use crate::error::Error;
+use crate::host::clock::Clock;
+use crate::host::interrupt;
+use crate::host::wait::{Watch, wait};
 use crate::net::sockopt;
 
 /// Time limit for the answer of one address.
@@ -39,10 +41,13 @@ const BBR: &[u8] = b"bbr";
 const CUBIC: &[u8] = b"cubic";
 /// Algorithm that every host allows. A socket with it was marked by [`begin_unpaced`].
 const RENO: &[u8] = b"reno";
-/// Time that a peer may be silent during the handshake.
-const HANDSHAKE_PATIENCE: Duration = Duration::from_secs(15);
+/// Time for a whole handshake.
+pub(crate) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(15);
+/// Interval at which a waiting thread checks if it shall stop.
+pub(crate) const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Connects to the address of `host` that answers first on `port` (RFC 8305, "Happy Eyeballs").
+/// Connects to the address of `host` that answers first on `port` (RFC 8305, "Happy Eyeballs"), unless the thread's task
+/// is stopped.
 ///
 /// The next address is tried after 250 ms, since one address family may be broken. An error names `lighthaul serve`.
 pub fn connect(host: &str, port: u16) -> Result<TcpStream, Error> {
@@ -61,6 +66,7 @@ pub fn connect_to(commands: &[&str], host: &str, port: u16) -> Result<TcpStream,
     match race(&in_turn(addresses.collect())) {
         Ok(tcp) => with_handshake_timeouts(tcp),
         Err(why) => {
+            interrupt::check()?;
             let commands: Vec<String> = commands.iter().map(|name| format!("`{name}`")).collect();
             let commands = commands.join(" or ");
             Err(Error::Network(format!(
@@ -89,50 +95,114 @@ fn in_turn(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
 
 /// Connects to the addresses in turn, 250 ms apart. Returns the first connection, or the error of the first address.
 fn race(addresses: &[SocketAddr]) -> Result<TcpStream, String> {
-    let (answered, answers) = channel();
+    let clock = Clock::start();
     let mut waiting = addresses.iter();
-    let mut calling = 0;
-    let mut failures = Vec::new();
-    loop {
-        let next = waiting.next();
-        if let Some(&address) = next {
-            let answered = answered.clone();
-            calling += 1;
-            // A late connection is closed when it is dropped.
-            let run = move || {
-                answered.send((address, call(address))).ok();
-            };
-            thread::Builder::new()
-                .name("call".into())
-                .spawn(run)
-                .map_err(|error| error.to_string())?;
-        }
-        if calling == 0 {
-            failures.sort_by_key(|(address, _)| addresses.iter().position(|a| a == address));
-            let first = failures.first();
-            return Err(first.map_or_else(
-                || "the name has no address".to_owned(),
-                |(address, error)| format!("{address}: {error}"),
-            ));
-        }
-        let patience = if next.is_some() { HEAD_START } else { PATIENCE };
-        match answers.recv_timeout(patience) {
-            Ok((_, Ok(tcp))) => return Ok(tcp),
-            Ok((address, Err(error))) => {
-                calling -= 1;
-                failures.push((address, error));
+    let mut next_at = clock.now();
+    let mut attempts: Vec<Attempt> = Vec::new();
+    let mut failures: Vec<(SocketAddr, io::Error)> = Vec::new();
+    while !interrupt::is_requested() {
+        let now = clock.now();
+        if (now >= next_at || attempts.is_empty())
+            && let Some(&address) = waiting.next()
+        {
+            next_at = now + HEAD_START;
+            match Attempt::begin(address, now + PATIENCE) {
+                Ok(attempt) => attempts.push(attempt),
+                Err(error) => failures.push((address, error)),
             }
-            Err(_) => {}
+            continue;
         }
+        if attempts.is_empty() {
+            break;
+        }
+        let mut watches: Vec<Watch> = attempts.iter().map(Attempt::watch).collect();
+        let mut until = now + STOP_CHECK_INTERVAL;
+        if !waiting.as_slice().is_empty() {
+            until = until.min(next_at);
+        }
+        wait(clock, &mut watches, until).map_err(|error| error.to_string())?;
+        let now = clock.now();
+        let mut left = Vec::new();
+        for (attempt, watch) in attempts.into_iter().zip(watches) {
+            let address = attempt.address;
+            match attempt.outcome(watch, now) {
+                Outcome::Connected(tcp) => return Ok(tcp),
+                Outcome::Waits(attempt) => left.push(attempt),
+                Outcome::Failed(error) => {
+                    failures.push((address, error));
+                    // the next address need not wait for its turn
+                    next_at = now;
+                }
+            }
+        }
+        attempts = left;
     }
+    failures.sort_by_key(|(address, _)| addresses.iter().position(|a| a == address));
+    Err(failures.first().map_or_else(
+        || "the name has no address".to_owned(),
+        |(address, error)| format!("{address}: {error}"),
+    ))
 }
 
-fn call(address: SocketAddr) -> io::Result<TcpStream> {
-    let socket = stream(Domain::for_address(address))?;
-    begin_unpaced(&socket);
-    socket.connect_timeout(&address.into(), PATIENCE)?;
-    pace_where_far(&socket);
-    Ok(socket.into())
+/// Connection that is being opened, without a thread of its own.
+struct Attempt {
+    address: SocketAddr,
+    socket: Socket,
+    until: Instant,
+}
+
+enum Outcome {
+    Connected(TcpStream),
+    Waits(Attempt),
+    Failed(io::Error),
+}
+
+impl Attempt {
+    fn begin(address: SocketAddr, until: Instant) -> io::Result<Self> {
+        let socket = stream(Domain::for_address(address))?;
+        begin_unpaced(&socket);
+        socket.set_nonblocking(true)?;
+        match socket.connect(&address.into()) {
+            Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => Err(error),
+            _ => Ok(Self {
+                address,
+                socket,
+                until,
+            }),
+        }
+    }
+
+    fn watch(&self) -> Watch {
+        Watch {
+            write: true,
+            ..Watch::read(self.socket.as_raw_fd())
+        }
+    }
+
+    /// Returns the state of the attempt at `now`, after a wait for `watch`.
+    fn outcome(self, watch: Watch, now: Instant) -> Outcome {
+        if !watch.writable && !watch.readable {
+            return if now < self.until {
+                Outcome::Waits(self)
+            } else {
+                Outcome::Failed(io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    "connection timed out",
+                ))
+            };
+        }
+        let connected = match self.socket.take_error() {
+            Ok(None) => self.socket.set_nonblocking(false),
+            Ok(Some(error)) | Err(error) => Err(error),
+        };
+        match connected {
+            Ok(()) => {
+                pace_where_far(&self.socket);
+                Outcome::Connected(self.socket.into())
+            }
+            Err(error) => Outcome::Failed(error),
+        }
+    }
 }
 
 /// Connects to `address` with the congestion control algorithm `congestion`, which the host must allow.
@@ -271,8 +341,8 @@ pub fn is_no_family(error: &io::Error) -> bool {
 pub fn with_handshake_timeouts(tcp: TcpStream) -> Result<TcpStream, Error> {
     let set = |tcp: &TcpStream| {
         tcp.set_nodelay(true)?;
-        tcp.set_read_timeout(Some(HANDSHAKE_PATIENCE))?;
-        tcp.set_write_timeout(Some(HANDSHAKE_PATIENCE))
+        tcp.set_read_timeout(Some(HANDSHAKE_TIMEOUT))?;
+        tcp.set_write_timeout(Some(HANDSHAKE_TIMEOUT))
     };
     set(&tcp).map_err(|error| Error::world("cannot set up the connection", error))?;
     Ok(tcp)
@@ -280,15 +350,15 @@ pub fn with_handshake_timeouts(tcp: TcpStream) -> Result<TcpStream, Error> {
 
 #[cfg(test)]
 mod tests {
-    use lighthaul_base::Instant;
+    use std::thread;
 
     use super::*;
-    use crate::host::clock::Clock;
+    use crate::host::cancellation::Cancellation;
 
     #[test]
     fn near_peers_are_not_paced_and_other_algorithms_are_kept() {
         let listener = listen("127.0.0.1:0".parse().unwrap()).unwrap();
-        let near = call(listener.local_addr().unwrap()).unwrap();
+        let near = race(&[listener.local_addr().unwrap()]).unwrap();
         let taken = listener.accept().unwrap().0;
         for tcp in [&near, &taken] {
             pace_where_far(tcp);
@@ -386,6 +456,21 @@ mod tests {
         let (peer, took) = time(&[gone, alive]);
         assert_eq!(peer, alive);
         assert!(took < HEAD_START, "{took:?}");
+    }
+
+    #[test]
+    fn cancelled_task_stops_connecting() {
+        let (mute, _waiting) = mute();
+        let address = mute.local_addr().unwrap();
+        let task = Cancellation::default();
+        let clock = Clock::start();
+        thread::scope(|scope| {
+            let calling = task.clone();
+            let calling = scope.spawn(move || calling.cover(|| race(&[address])));
+            task.cancel();
+            calling.join().unwrap().unwrap_err();
+        });
+        assert!(clock.now() < Instant::ZERO + PATIENCE);
     }
 
     #[test]

@@ -10,6 +10,8 @@ use std::io::{self, IoSlice, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
 
+use lighthaul_kernel::segment::VNET_BYTES;
+
 /// Network interface in the network namespace of the thread that created it. Removed when dropped.
 #[derive(Debug)]
 pub struct Tun {
@@ -141,9 +143,6 @@ pub fn raise_priority() {
     // SAFETY: setpriority takes three numbers; 0 means the calling thread.
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) };
 }
-
-/// Length of the header (`virtio_net_hdr`) before each packet, in bytes.
-pub const VNET_BYTES: usize = 10;
 
 fn check(status: libc::c_int) -> io::Result<()> {
     if status == 0 {

@@ -150,11 +150,13 @@ impl Config {
 impl Requester {
     /// Returns true if messages may go to a URL.
     pub fn permits(&self, url: &str) -> bool {
-        let is_plain = url.bytes().all(|b| b.is_ascii_graphic() && b != b'\\');
+        // servers differ in how they read an escaped or divided `..`
+        let is_plain = |b: u8| b.is_ascii_graphic() && !b"\\%;#".contains(&b);
+        let path = url.split_once('?').map_or(url, |(path, _)| path);
         let mut prefixes = self.reply_to.iter();
-        is_plain
+        url.bytes().all(is_plain)
             && url.len() <= URL_MAX
-            && !url.split('/').any(|part| part == "..")
+            && !path.split('/').any(|part| matches!(part, "." | ".."))
             && prefixes.any(|prefix| url.starts_with(prefix.as_str()))
     }
 }
@@ -247,12 +249,27 @@ mod tests {
     #[test]
     fn replies_go_only_to_listed_places() {
         let requester = &Config::parse(GOOD).unwrap().requesters[0];
-        assert!(requester.permits("https://r.example/nsi/callback?x=1"));
+        for url in [
+            "https://r.example/nsi/callback?x=1",
+            "https://r.example/nsi/callback?to=a/../b",
+            "https://r.example/nsi/a..b/...",
+        ] {
+            assert!(requester.permits(url), "{url}");
+        }
         for url in [
             "https://r.example.evil/nsi/",
             "http://r.example/nsi/x",
             "https://r.example/other",
             "https://r.example/nsi/../admin",
+            "https://r.example/nsi/..?x",
+            "https://r.example/nsi/..#x",
+            "https://r.example/nsi/..;/admin",
+            "https://r.example/nsi/..;x=1/admin",
+            "https://r.example/nsi/%2e%2e/admin",
+            "https://r.example/nsi/.%2E",
+            "https://r.example/nsi/./x",
+            "https://r.example/nsi/.",
+            "https://r.example/nsi/%00",
             "https://r.example/nsi/ x",
             "https://x@r.example/nsi/",
         ] {

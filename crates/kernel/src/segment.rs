@@ -8,7 +8,8 @@
 use std::io::IoSlice;
 use std::net::Ipv4Addr;
 
-use super::tun::VNET_BYTES;
+/// Length of the header (`virtio_net_hdr`) before each packet, in bytes.
+pub const VNET_BYTES: usize = 10;
 
 /// IPv4 packet or super-segment with its virtio-net header.
 #[derive(Debug)]
