@@ -164,18 +164,22 @@ impl<'a> Sending<'a, '_> {
         let memory = self.transfer.settings.known.as_deref();
         if let Some((memory, path)) = memory.zip(path.get()) {
             let found = rate.found().unwrap_or(path.rate);
-            let rate = match self.transfer.learned.load() {
+            let kept = match self.transfer.learned.load() {
                 // without a brake, a start that continued beyond a remembered rate has not ended
                 Learned::Path(memory) if memory.has_started || memory.rate > path.rate => {
-                    path.rate_after(memory.rate)
+                    let (carried, are_others) = memory.carried();
+                    path.after(carried, are_others)
                 }
                 Learned::Nothing
                 | Learned::Width(_)
                 | Learned::Path(_)
                 | Learned::Socket(_)
-                | Learned::Room(_) => found,
+                | Learned::Room(_) => KnownPath {
+                    rate: found,
+                    ..*path
+                },
             };
-            memory.keep(PathEnds::of(session), KnownPath { rate, ..*path });
+            memory.keep(PathEnds::of(session), kept);
         }
     }
 

@@ -71,19 +71,23 @@ impl KnownPath {
         age.is_some_and(|age| age < AGE_MAX.as_secs())
     }
 
-    /// Returns the rate to store after a copy that ended at the rate `found`, which varies around the path's rate.
+    /// Returns the path to keep after a copy, over which the path has carried the rate `carried`. That rate varies around
+    /// the path's rate, and is only a part of it if others used the path.
     ///
-    /// A rate far below the kept one counts half. It may be that of a moment, and a copy of a second does not rise far
-    /// above the rate that it starts from. So the kept rate would fall from copy to copy, and never rise.
-    pub fn rate_after(&self, found: Rate) -> Rate {
-        if found > self.rate.scaled(4, 3) {
-            found
-        } else if found < self.rate.scaled(3, 4) {
-            let sum = u128::from(self.rate.as_bps()) + u128::from(found.as_bps());
-            Rate::from_bps((sum / 2) as u64).unwrap_or(found)
+    /// So a lower rate beside others keeps the path's rate. It would fall with each copy to what the last one got, and a
+    /// copy of a second does not rise far above the rate that it starts from. A rate far below the kept one counts half
+    /// on a path without others, since it may be that of a moment.
+    #[must_use]
+    pub fn after(&self, carried: Rate, are_others: bool) -> Self {
+        let rate = if carried > self.rate.scaled(4, 3) {
+            carried
+        } else if carried < self.rate.scaled(3, 4) && !are_others {
+            let sum = u128::from(self.rate.as_bps()) + u128::from(carried.as_bps());
+            Rate::from_bps((sum / 2) as u64).unwrap_or(carried)
         } else {
             self.rate
-        }
+        };
+        Self { rate, ..*self }
     }
 
     /// Returns true if a copy of `bytes` may rely on the measurement.
@@ -174,9 +178,25 @@ mod tests {
     #[test]
     fn varying_rate_keeps_the_measured_rate() {
         let path = KnownPath::now(Rate::from_mbps(1000), 0);
-        for (found, kept) in [(749, 874), (750, 1000), (1333, 1000), (1334, 1334)] {
-            let after = path.rate_after(Rate::from_mbps(found));
-            assert_eq!(after.as_bps() / 1_000_000, kept);
+        for (carried, kept) in [(749, 874), (750, 1000), (1333, 1000), (1334, 1334)] {
+            let after = path.after(Rate::from_mbps(carried), false);
+            assert_eq!(after.rate.as_bps() / 1_000_000, kept);
+            assert_eq!(
+                KnownPath {
+                    rate: path.rate,
+                    ..after
+                },
+                path
+            );
+        }
+    }
+
+    #[test]
+    fn share_of_a_path_does_not_lower_its_rate() {
+        let path = KnownPath::now(Rate::from_mbps(1000), 0);
+        for (carried, kept) in [(50, 1000), (749, 1000), (1333, 1000), (1334, 1334)] {
+            let after = path.after(Rate::from_mbps(carried), true);
+            assert_eq!(after.rate, Rate::from_mbps(kept));
         }
     }
 

@@ -31,8 +31,10 @@ pub(crate) struct Contest {
 enum Event {
     /// Nothing special happens.
     Steady,
-    /// The transfer remembers a tenth of the path's rate.
+    /// The transfer remembers the path's rate.
     Remembered,
+    /// The transfer remembers a tenth of the path's rate.
+    RememberedTenth,
     /// The TCP flow sends and rests for a second each.
     Pulsing,
     /// The round-trip time of the path becomes this long after a third of the time.
@@ -160,6 +162,7 @@ fn contests() -> Vec<Contest> {
         for millis in [20, 70, 100] {
             for queue_milli in [250, 1000] {
                 add(Event::Remembered, condition, 200, millis, queue_milli);
+                add(Event::RememberedTenth, condition, 200, millis, queue_milli);
                 add(Event::Pulsing, condition, 200, millis, queue_milli);
             }
         }
@@ -230,13 +233,15 @@ impl Contest {
         let time = TIME + point.rtt * TIME_TRIPS;
         let mut simulation = Simulation::of(point, choice, time, u64::from(phase) + 1);
         simulation.warm_up += PHASE * phase;
+        let mut remember = |rate| {
+            if let Some(transfer) = &mut simulation.transfer {
+                transfer.known = Some((rate, 0));
+            }
+        };
         match self.event {
             Event::Steady => {}
-            Event::Remembered => {
-                if let Some(transfer) = &mut simulation.transfer {
-                    transfer.known = Some((point.rate.scaled(1, 10), 0));
-                }
-            }
+            Event::Remembered => remember(point.rate),
+            Event::RememberedTenth => remember(point.rate.scaled(1, 10)),
             Event::Pulsing => simulation.turn = Some(TURN),
             Event::Longer(rtt) => {
                 simulation.time = time * 2;
@@ -259,6 +264,7 @@ impl fmt::Display for Contest {
         match self.event {
             Event::Steady => write!(f, "steady"),
             Event::Remembered => write!(f, "remembered"),
+            Event::RememberedTenth => write!(f, "remembered-tenth"),
             Event::Pulsing => write!(f, "pulsing"),
             Event::Longer(rtt) => write!(f, "longer-{}", rtt.as_millis()),
         }?;
@@ -304,7 +310,7 @@ fn mean(values: &[f64]) -> f64 {
 }
 
 /// Part of the link's rate that is payload.
-const PAYLOAD: f64 = 0.96;
+pub(crate) const PAYLOAD: f64 = 0.96;
 /// Duration of a contest, without [`TIME_TRIPS`].
 const TIME: Duration = Duration::from_secs(10);
 /// Duration of a contest in round trips, in addition to [`TIME`].

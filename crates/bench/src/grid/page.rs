@@ -45,8 +45,8 @@ pub(crate) fn write(world: Environment, plan: &GridPlan, axes: &Axes, table: &Ta
 /// Writes a line for each condition.
 fn summarize(text: &mut String, axes: &Axes, judged: &[(&Row, Verdict)]) {
     text.push_str(
-        "| condition | points | within 5 % of the best, or better | median | worst | neighbor kept less than half |\n\
-         |---|---|---|---|---|---|\n",
+        "| condition | points | within 5 % of the best, or better | median | worst | neighbor kept less than half | unfair |\n\
+         |---|---|---|---|---|---|---|\n",
     );
     for condition in Condition::ALL {
         let of = |verdict: &&Verdict| verdict.point.condition == condition;
@@ -61,18 +61,20 @@ fn summarize(text: &mut String, axes: &Axes, judged: &[(&Row, Verdict)]) {
         let mut ratios: Vec<f64> = of.iter().map(|verdict| verdict.ratio()).collect();
         ratios.sort_by(f64::total_cmp);
         let reached = of.iter().filter(|verdict| verdict.is_reached()).count();
-        let unfair = of.iter().filter(|verdict| verdict.is_unfair()).count();
-        let unfair = if condition.is_shared() {
-            unfair.to_string()
-        } else {
-            String::new()
+        let count = |is: fn(&Verdict) -> bool| {
+            let all = of.iter().filter(|verdict| is(verdict)).count();
+            condition
+                .is_shared()
+                .then(|| all.to_string())
+                .unwrap_or_default()
         };
+        let (starved, unfair) = (count(Verdict::has_starved), count(Verdict::is_unfair));
         let (median, worst) = (ratios[ratios.len() / 2] * 100.0, ratios[0] * 100.0);
         let (title, points) = (condition.title(), of.len());
         // a String takes any text
         let _ = writeln!(
             text,
-            "| {title} | {points} | {reached} | {median:.0} % | {worst:.0} % | {unfair} |"
+            "| {title} | {points} | {reached} | {median:.0} % | {worst:.0} % | {starved} | {unfair} |"
         );
     }
 }

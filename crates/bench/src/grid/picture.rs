@@ -17,10 +17,9 @@ pub(crate) fn draw(title: &str, axes: &Axes, table: &Table) -> Result<Vec<u8>, S
     let panels = axes.conditions.iter();
     HeatMap {
         title: title.to_owned(),
-        below:
-            "Goodput of auto in percent of the best fixed choice allowed at the point. Frame: the \
-                neighbor kept less than half its share."
-                .to_owned(),
+        below: "Goodput of auto in percent of the best fixed choice allowed at the point. Frame: \
+                unfair to the neighbor."
+            .to_owned(),
         panels: panels.map(|of| panel(*of, axes, table)).collect(),
         columns: 2,
     }

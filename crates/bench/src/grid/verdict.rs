@@ -1,5 +1,10 @@
 //! Comparison of `auto` with the best choice that is allowed at a point.
+//!
+//! On a shared path, a choice is allowed if it is fair: the neighbor keeps half of its fair share, and Jain's index of
+//! both flows is at least 0.8. The index is that of the shares, as in Jain's paper, and not of the rates. A flow of
+//! CUBIC that random losses slow down leaves capacity that another flow may use.
 
+use super::contests::{PAYLOAD, jain};
 use super::point::{Choice, Point};
 use super::table::{Column, Row};
 
@@ -10,20 +15,28 @@ pub(crate) struct Verdict {
     pub(crate) auto: f64,
     /// Best fixed choice, and its goodput.
     pub(crate) best: (Choice, f64),
-    /// Part of the fair share that the neighbor kept beside `auto`.
-    pub(crate) kept: Option<f64>,
+    /// Shares of `auto` and of its neighbor.
+    pub(crate) shares: Option<Shares>,
+}
+
+/// Goodput of a transfer and of its neighbor, as parts of the fair share of each.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Shares {
+    own: f64,
+    kept: f64,
 }
 
 /// Part of the best choice's goodput that `auto` must reach.
 pub(crate) const GOAL: f64 = 0.95;
 /// Part of the fair share that a neighbor must keep.
-pub(crate) const KEPT_MIN: f64 = 0.5;
+const KEPT_MIN: f64 = 0.5;
+/// Minimum of Jain's index on a shared path.
+const JAIN_MIN: f64 = 0.8;
 
 impl Verdict {
     /// Compares the results of a row. Returns none if some are missing.
     ///
-    /// On a shared path, a choice counts only if it left the neighbor half of its fair share, unless
-    /// none did.
+    /// On a shared path, only fair choices count. If none is fair, the fairest one counts.
     pub(crate) fn of(row: &Row) -> Option<Self> {
         let point = row.point;
         let goodput = |choice| row.value(Column::Goodput(choice));
@@ -33,21 +46,22 @@ impl Verdict {
             .map(|choice| Some((choice, goodput(choice)?)))
             .collect();
         let fixed = fixed?;
-        let fair = fixed.iter().filter(|(choice, _)| {
-            let kept = kept(row, *choice);
-            kept.is_none_or(|kept| kept >= KEPT_MIN)
-        });
-        let best = |choices: &mut dyn Iterator<Item = &(Choice, f64)>| {
-            choices
-                .max_by(|one, other| one.1.total_cmp(&other.1))
-                .copied()
+        let shares = |choice| Shares::of(row, choice);
+        let fair = fixed
+            .iter()
+            .filter(|(choice, _)| shares(*choice).is_none_or(Shares::is_fair));
+        let best = fair.max_by(|one, other| one.1.total_cmp(&other.1));
+        let index = |choice| shares(choice).map_or(1.0, Shares::jain);
+        let fairest = || {
+            fixed
+                .iter()
+                .max_by(|one, other| index(one.0).total_cmp(&index(other.0)))
         };
-        let best = best(&mut fair.into_iter()).or_else(|| best(&mut fixed.iter()))?;
         Some(Self {
             point,
             auto,
-            best,
-            kept: kept(row, Choice::Auto),
+            best: *best.or_else(fairest)?,
+            shares: shares(Choice::Auto),
         })
     }
 
@@ -61,17 +75,40 @@ impl Verdict {
         self.ratio() >= GOAL
     }
 
-    /// Returns true if the neighbor kept too little.
+    /// Returns true if `auto` is not fair to its neighbor.
     pub(crate) fn is_unfair(&self) -> bool {
-        self.kept.is_some_and(|kept| kept < KEPT_MIN)
+        self.shares.is_some_and(|shares| !shares.is_fair())
+    }
+
+    /// Returns true if the neighbor kept too little.
+    pub(crate) fn has_starved(&self) -> bool {
+        self.shares.is_some_and(|shares| shares.kept < KEPT_MIN)
     }
 }
 
-/// Returns the part of the fair share that a neighbor kept beside a choice. The fair share is what it gets beside a
-/// flow like itself.
-fn kept(row: &Row, choice: Choice) -> Option<f64> {
-    let fair = row.value(Column::Equals)?;
-    Some(row.value(Column::Neighbor(choice))? / fair.max(1e-9))
+impl Shares {
+    /// Returns the shares beside a choice; none on a path without a neighbor.
+    ///
+    /// The fair share of a neighbor is what it gets beside a flow like itself. That of the transfer is half of the path,
+    /// and what a neighbor cannot use of the other half.
+    fn of(row: &Row, choice: Choice) -> Option<Self> {
+        let fair = row.value(Column::Equals)?;
+        let beside = row.value(Column::Neighbor(choice))?;
+        let capacity = row.point.rate.as_mbps_f64() * PAYLOAD;
+        let own = (capacity - fair).max(capacity / 2.0);
+        Some(Self {
+            own: row.value(Column::Goodput(choice))? / own,
+            kept: beside / fair.max(1e-9),
+        })
+    }
+
+    fn jain(self) -> f64 {
+        jain(self.own, self.kept)
+    }
+
+    fn is_fair(self) -> bool {
+        self.kept >= KEPT_MIN && self.jain() >= JAIN_MIN
+    }
 }
 
 #[cfg(test)]
@@ -116,16 +153,44 @@ mod tests {
         .unwrap();
         assert_eq!(verdict.best, (TCP, 60.0));
         assert!(!verdict.is_reached());
+        assert!(!verdict.is_unfair() && !verdict.has_starved());
+    }
+
+    #[test]
+    fn choice_with_a_low_fairness_index_is_not_the_best() {
+        // half of the fair share is left, but the index of 70 and 24 is 0.81, and that of 75 and 24 is 0.79
+        let auto = (Choice::Auto, 70.0, 24.0);
+        let [tcp, ptcp] = [(TCP, 70.0, 24.0), (PTCP, 75.0, 24.0)];
+        let verdict = Verdict::of(&row([auto, tcp, ptcp, (SWIFT, 40.0, 50.0)])).unwrap();
+        assert_eq!(verdict.best, (TCP, 70.0));
+        assert!(!verdict.is_unfair());
+        let greedy = (Choice::Auto, 75.0, 24.0);
+        let verdict = Verdict::of(&row([greedy, tcp, ptcp, (SWIFT, 40.0, 50.0)])).unwrap();
+        assert!(verdict.is_unfair() && !verdict.has_starved());
+    }
+
+    #[test]
+    fn capacity_that_a_neighbor_cannot_use_is_no_unfair_share() {
+        let mut row = row([
+            (Choice::Auto, 80.0, 5.0),
+            (TCP, 85.0, 5.0),
+            (PTCP, 88.0, 2.0),
+            (SWIFT, 80.0, 5.0),
+        ]);
+        // losses of the line slow CUBIC down, whatever it competes with
+        row.set(Column::Equals, 6.0);
+        let verdict = Verdict::of(&row).unwrap();
+        assert_eq!(verdict.best, (TCP, 85.0));
         assert!(!verdict.is_unfair());
     }
 
     #[test]
-    fn best_choice_is_used_if_no_choice_is_fair() {
+    fn fairest_choice_is_used_if_no_choice_is_fair() {
         let results = [(TCP, 80.0, 10.0), (PTCP, 90.0, 5.0), (SWIFT, 85.0, 9.0)];
         let [tcp, ptcp, swift] = results;
         let verdict = Verdict::of(&row([(Choice::Auto, 88.0, 6.0), tcp, ptcp, swift])).unwrap();
-        assert_eq!(verdict.best, (PTCP, 90.0));
-        assert!(verdict.is_reached() && verdict.is_unfair());
+        assert_eq!(verdict.best, (TCP, 80.0));
+        assert!(verdict.is_reached() && verdict.is_unfair() && verdict.has_starved());
     }
 
     #[test]

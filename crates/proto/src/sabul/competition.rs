@@ -9,6 +9,9 @@
 //!
 //! The rate of the path is the highest rate that was measured, or at which packets have arrived. It is forgotten after
 //! 10 to 20 seconds, since a path may become slower, unless others fill the path for all that time.
+//!
+//! A rate that an earlier transfer has measured is only likely. It counts for 10 seconds, until packets arrive faster.
+//! Then the rate of the path is unknown.
 
 use core::time::Duration;
 
@@ -31,8 +34,8 @@ pub struct Competition {
     full_least: u64,
     /// End of the present period.
     ends: Instant,
-    /// True if the rate of the path was measured. The highest arrival rate alone is only a lower bound.
-    is_measured: bool,
+    /// Source of the path's rate.
+    source: Source,
     /// Time since which a queue lasts that this flow does not make.
     queued_since: Option<Instant>,
     /// Latest time at which other flows were seen.
@@ -40,8 +43,21 @@ pub struct Competition {
     /// True if others made a queue in the present period. Then the rate of the path is not forgotten.
     is_shared: bool,
     /// Part of what this flow has above its fair share, in thousandths: zero for a small share, and 1000 for most of the
-    /// path. None without other flows, and on a path of unknown rate.
+    /// path. None without other flows, and on a path of which nothing was measured.
     excess: Option<u16>,
+}
+
+/// Source of the path's rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    /// Nothing was measured: the highest arrival rate is only a lower bound.
+    Arrivals,
+    /// An earlier transfer measured less, or the memory is old. The highest arrival rate is a lower bound.
+    Outgrown,
+    /// An earlier transfer measured it.
+    Memory,
+    /// It was measured before the transfer.
+    Measurement,
 }
 
 impl Competition {
@@ -54,7 +70,7 @@ impl Competition {
         is_limited: false,
         full_least: u64::MAX,
         ends: Instant::ZERO,
-        is_measured: false,
+        source: Source::Arrivals,
         queued_since: None,
         seen: None,
         is_shared: false,
@@ -65,8 +81,16 @@ impl Competition {
     pub const fn measured(bps: u64) -> Self {
         Self {
             previous: bps,
-            is_measured: true,
+            source: Source::Measurement,
             ..Self::UNKNOWN
+        }
+    }
+
+    /// Returns the state for a path whose rate an earlier transfer measured.
+    pub const fn remembered(bps: u64) -> Self {
+        Self {
+            source: Source::Memory,
+            ..Self::measured(bps)
         }
     }
 
@@ -74,6 +98,11 @@ impl Competition {
     pub(super) fn handle_arrivals(&mut self, now: Instant, bps: u64) {
         if self.ends == Instant::ZERO {
             self.ends = now + PERIOD;
+        }
+        let is_memory = self.source == Source::Memory;
+        if is_memory && (now >= self.ends || self.exceeds_path(bps as f64)) {
+            // the memory has not been confirmed, or is wrong
+            self.source = Source::Outgrown;
         }
         if now >= self.ends {
             if !self.is_shared {
@@ -117,15 +146,35 @@ impl Competition {
         }
     }
 
-    /// Judges a reduction of the rate because of congestion. Alone, a start up to a measured rate causes none. Later,
-    /// packets then arrive at the rate of the path, which is always the same.
-    pub(super) fn handle_brake(&mut self, now: Instant, is_starting: bool) {
-        if is_starting || self.arrived == 0 {
-            if self.is_measured {
-                self.seen = Some(now);
+    /// Judges a reduction of the rate because of congestion, and returns the greatest rate after it. `starting` is the
+    /// latest arrival rate in a start-up.
+    ///
+    /// Alone, a start up to the rate of the path causes no congestion. So there are others, and half of the path is
+    /// enough. Later, packets of a flow that is alone then arrive at the rate of the path, which is always the same.
+    pub(super) fn handle_brake(&mut self, now: Instant, starting: Option<f64>) -> f64 {
+        let arriving = match starting {
+            Some(arriving) => arriving,
+            None if self.arrived == 0 => 0.0,
+            None => {
+                self.judge_arrivals(now);
+                return f64::MAX;
             }
-            return;
+        };
+        let is_full = match self.source {
+            Source::Arrivals | Source::Outgrown => true,
+            // the start-up continues beyond a remembered rate until the path is full
+            Source::Memory => arriving.max(self.arrived as f64) >= self.path_bps() * ARRIVED_PART,
+            Source::Measurement => false,
+        };
+        if is_full {
+            return f64::MAX;
         }
+        self.seen = Some(now);
+        self.path_bps() / 2.0
+    }
+
+    /// Looks for others by the arrival rate when the path is full.
+    fn judge_arrivals(&mut self, now: Instant) {
         if now.since(self.arrived_at) >= FRESH {
             return;
         }
@@ -146,18 +195,33 @@ impl Competition {
         regained.clamp(MEMORY_MIN, MEMORY_MAX)
     }
 
+    /// Returns the highest rate at which the path has carried packets of this flow, if others use the path.
+    pub(super) fn carried_beside_others(&self) -> Option<u64> {
+        self.are_others().then(|| self.previous.max(self.present))
+    }
+
     /// Judges whether others use the path, and how much of it this flow has.
+    ///
+    /// The share of a path that an earlier transfer did not measure well enough counts as small. The highest arrival rate
+    /// is only what others have left, so a share of it would always be large: the flow would yield, its arrivals would
+    /// fall, and it would yield again.
     pub(super) fn judge(&mut self, now: Instant, bps: f64, (rtt, packet_bytes): (Duration, f64)) {
         let memory = self.memory(rtt, packet_bytes);
         let are_others = self.seen.is_some_and(|at| now.since(at) < memory);
-        self.excess = (are_others && self.is_measured).then(|| {
+        let is_judged = are_others && self.source != Source::Arrivals;
+        self.excess = is_judged.then(|| {
             let above = bps / self.path_bps() - SHARE_LEAST;
             let part = above / (SHARE_MOST - SHARE_LEAST);
-            ((part.clamp(0.0, 1.0) * 1000.0) as i16).cast_unsigned()
+            let most = match self.source {
+                Source::Arrivals | Source::Outgrown => 0.0,
+                Source::Memory => EXCESS_REMEMBERED,
+                Source::Measurement => 1.0,
+            };
+            ((part.clamp(0.0, most) * 1000.0) as i16).cast_unsigned()
         });
     }
 
-    /// True if others use the path, whose rate is known.
+    /// True if others use the path, of which something was measured.
     pub(super) const fn are_others(&self) -> bool {
         self.excess.is_some()
     }
@@ -178,14 +242,9 @@ impl Competition {
         }
     }
 
-    /// Returns the greatest rate after a reduction. It is half of a measured rate if congestion comes before packets have
-    /// arrived at it, since others use the path then.
-    pub(super) fn most(&self, is_starting: bool) -> f64 {
-        if self.is_measured && (is_starting || self.arrived == 0) {
-            self.path_bps() / 2.0
-        } else {
-            f64::MAX
-        }
+    /// True if a rate is clearly above that of the path.
+    fn exceeds_path(&self, bps: f64) -> bool {
+        bps * ARRIVED_PART > self.path_bps()
     }
 
     fn path_bps(&self) -> f64 {
@@ -197,6 +256,8 @@ impl Competition {
 const SHARE_LEAST: f64 = 0.4;
 /// Share of the path from which this flow yields most.
 const SHARE_MOST: f64 = 0.7;
+/// Maximum excess by a remembered rate. A rate that is too low would let the flow yield until it stands still.
+const EXCESS_REMEMBERED: f64 = 0.5;
 /// Factor of the increase beside others, for a flow with a small share. A flow with most of the path does not increase.
 const INCREASE: f64 = 2.5;
 /// Factor of the decrease beside others, for a flow with a small share.
@@ -273,7 +334,7 @@ mod tests {
 
         /// Lowers the rate because of congestion.
         fn brake(&mut self) -> &mut Self {
-            self.competition.handle_brake(self.now, false);
+            self.competition.handle_brake(self.now, None);
             let part = self.competition.arrived as f64 / PATH;
             self.judge(part);
             self
@@ -329,18 +390,51 @@ mod tests {
     }
 
     #[test]
-    fn congestion_in_the_start_up_to_a_measured_rate_is_of_others() {
-        for (competition, expected) in [(measured(1.0), true), (Competition::UNKNOWN, false)] {
+    fn congestion_in_the_start_up_to_a_known_rate_is_of_others() {
+        let remembered = Competition::remembered(rate_of(PATH).as_bps());
+        for (competition, arriving, expected) in [
+            (measured(1.0), 0.6, true),
+            (measured(1.0), 1.0, true),
+            (remembered, 0.6, true),
+            // the start-up continues beyond a remembered rate, and fills the path
+            (remembered, 1.0, false),
+            (Competition::UNKNOWN, 0.6, false),
+        ] {
             let mut run = Run {
                 competition,
                 ..Run::measured()
             };
-            let most = run.competition.most(true);
+            let most = run.competition.handle_brake(run.now, Some(PATH * arriving));
             assert_eq!(most == PATH / 2.0, expected, "{most}");
-            run.competition.handle_brake(run.now, true);
             run.judge(1.0);
             assert_eq!(run.are_others(), expected);
         }
+    }
+
+    #[test]
+    fn remembered_rate_counts_half_until_it_is_exceeded_or_old() {
+        let begun = || {
+            let mut run = Run {
+                competition: Competition::remembered(rate_of(PATH * 0.5).as_bps()),
+                ..Run::measured()
+            };
+            run.competition.handle_brake(run.now, Some(0.0));
+            run
+        };
+        let mut run = begun();
+        run.pass(1000, 0.5, false);
+        assert_eq!(
+            run.competition.factors(),
+            (INCREASE / 2.0, DECREASE + DECREASE_GREEDY / 2.0)
+        );
+        assert!(run.competition.is_greedy());
+        // the path carries more
+        run.pass(100, 0.6, false);
+        assert_eq!(run.competition.factors(), (INCREASE, DECREASE));
+        let mut old = begun();
+        old.pass(10_100, 0.4, true);
+        assert!(old.are_others());
+        assert_eq!(old.competition.factors(), (INCREASE, DECREASE));
     }
 
     #[test]

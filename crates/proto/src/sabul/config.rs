@@ -117,6 +117,24 @@ impl Memory {
         }
     }
 
+    /// Returns the state for a path that an earlier transfer measured at `rate`.
+    pub fn remembered(rate: Rate, rtt: Duration) -> Self {
+        Self {
+            is_remembered: true,
+            competition: Competition::remembered(rate.as_bps()),
+            ..Self::measured(rate, rtt)
+        }
+    }
+
+    /// Returns the rate that the path has carried, and true if others used the path. Then the last rate is only a share
+    /// of it.
+    pub fn carried(&self) -> (Rate, bool) {
+        let highest = self.competition.carried_beside_others();
+        let highest = highest.and_then(Rate::from_bps);
+        let rate = highest.map_or(self.rate, |highest| highest.max(self.rate));
+        (rate, highest.is_some())
+    }
+
     /// Returns the state for a path with known rate and round-trip time, without other knowledge.
     pub const fn new(rate: Rate, rtt: Duration) -> Self {
         Self {
@@ -250,6 +268,19 @@ mod tests {
         };
         let slow = Config { memory, ..CONFIG };
         assert_eq!(refused(slow), ConfigError::Rtt(long));
+    }
+
+    #[test]
+    fn path_carries_more_than_a_share_of_it() {
+        let mut memory = Memory::measured(Rate::from_mbps(100), Duration::from_millis(20));
+        memory.rate = Rate::from_mbps(40);
+        assert_eq!(memory.carried(), (Rate::from_mbps(40), false));
+        // congestion before the measured rate is reached
+        let now = Instant::ZERO + Duration::from_secs(1);
+        memory.competition.handle_brake(now, Some(40e6));
+        let path = (Duration::from_millis(20), 1500.0);
+        memory.competition.judge(now, 40e6, path);
+        assert_eq!(memory.carried(), (Rate::from_mbps(100), true));
     }
 
     #[test]

@@ -18,7 +18,7 @@
 //!   the target, since a small buffer may overflow before the target is reached. On paths
 //!   of 10 ms and more, as much loss as usual at a short queue is random at a longer one, too.
 //! - If braking does not shorten the queue, another flow such as TCP fills it, and the target grows until braking
-//!   helps.
+//!   helps. Beside others it follows the queue within a few brakes.
 //! - Beside others ([`Competition`]), the share of the path decides how fast the rate rises, and how far it falls. So a
 //!   flow with most of the path leaves room to flows that rise slowly.
 //! - After seconds without brake, queue or loss, the path is wider than it was. The rate grows by a quarter each round
@@ -200,6 +200,7 @@ impl Swift {
             return (bps, Duration::ZERO);
         }
         let before = self.lowered_at;
+        let above = self.queue.length().as_secs_f64() / self.target(bps).as_secs_f64();
         let braked = self.brake(now, bps);
         if before != self.lowered_at && self.queue.has_jumped() {
             self.doubt = Some(DelayJump {
@@ -209,9 +210,20 @@ impl Swift {
             });
         } else if before != self.lowered_at && !self.competition.is_greedy() {
             // the previous brake did not help: another flow fills the queue
-            self.target_factor = (self.target_factor * TARGET_FACTOR_STEP).min(TARGET_FACTOR_MAX);
+            self.raise_target(above);
         }
         braked
+    }
+
+    /// Raises the target after a brake that did not help. `above` is the queueing delay as a multiple of the target. Beside
+    /// others, the target follows a queue that is much longer, so that the rate does not fall many times before.
+    fn raise_target(&mut self, above: f64) {
+        let step = if self.competition.are_others() {
+            libm::pow(above, TARGET_FACTOR_POWER).max(TARGET_FACTOR_STEP)
+        } else {
+            TARGET_FACTOR_STEP
+        };
+        self.target_factor = (self.target_factor * step).min(TARGET_FACTOR_MAX);
     }
 
     /// Judges a jump of the delay by the packets that follow the pause. If all of them still have the same delay, it is
@@ -262,9 +274,9 @@ impl Swift {
             // the loss of a line or of a policer says nothing about others
             bps
         } else {
-            let most = self.competition.most(self.is_starting);
-            self.competition.handle_brake(now, self.is_starting);
-            most
+            let arriving = self.arriving.bps(self.packet_bytes).unwrap_or_default();
+            let starting = self.is_starting.then_some(arriving);
+            self.competition.handle_brake(now, starting)
         };
         // in the start-up the longer average lags behind the rate, which has doubled since
         if self.is_starting
@@ -511,8 +523,11 @@ const TARGET_FACTOR_DECAY: f64 = 0.995;
 const ARRIVED_LEAST: f64 = 0.75;
 /// Lower bound of the arrival rate during the start-up, as a fraction of the sending rate.
 const ARRIVED_LEAST_START: f64 = 0.25;
-/// Factor by which the target grows whenever a lower rate does not help.
+/// Minimum factor by which the target grows whenever a lower rate does not help.
 const TARGET_FACTOR_STEP: f64 = 1.5;
+/// Exponent by which that factor grows with the queueing delay beside others. With one, a queue that others make for a
+/// moment would raise the target for long.
+const TARGET_FACTOR_POWER: f64 = 0.75;
 /// Maximum factor by which the target is raised in total.
 const TARGET_FACTOR_MAX: f64 = 1000.0;
 /// Minimum time between two rate reductions.
@@ -729,6 +744,23 @@ mod tests {
                 run.bps = run.swift.after_interval(run.bps, &interval(lost));
             }
             assert_eq!(run.mbps() > 1000.0, lost == 0, "{}", run.mbps());
+        }
+    }
+
+    #[test]
+    fn target_follows_a_long_queue_of_others() {
+        let mut swift = Run::at(200).swift;
+        // a queue of ten times the target
+        swift.raise_target(10.0);
+        assert!((swift.target_factor - 1.5).abs() < 1e-9);
+        // congestion before the measured rate is reached
+        let now = Instant::ZERO + Duration::from_secs(1);
+        swift.competition = Competition::measured(400_000_000);
+        swift.competition.handle_brake(now, Some(0.0));
+        swift.competition.judge(now, 2e8, (RTT, 1500.0));
+        for (above, least) in [(1.1, 1.5 * 1.5), (10.0, 10.0), (10.0, 40.0)] {
+            swift.raise_target(above);
+            assert!(swift.target_factor >= least, "{}", swift.target_factor);
         }
     }
 

@@ -89,15 +89,10 @@ impl Setup {
             Learned::Path(memory) => memory,
             // the rest was measured with capacity that may belong to other flows
             Learned::Nothing | Learned::Width(_) | Learned::Socket(_) | Learned::Room(_) => {
-                let measured = sabul::Memory::measured(self.path_rate, self.rtt);
                 if self.is_remembered {
-                    sabul::Memory {
-                        is_remembered: true,
-                        competition: sabul::competition::Competition::UNKNOWN,
-                        ..measured
-                    }
+                    sabul::Memory::remembered(self.path_rate, self.rtt)
                 } else {
-                    measured
+                    sabul::Memory::measured(self.path_rate, self.rtt)
                 }
             }
         };
