@@ -6,7 +6,7 @@
 //! - [`proxy_route`], [`proxy_address`]: client side of a SOCKS5 proxy
 //! - [`link_thread`]: thread of one end of a link; [`link_handle`]: its handle; [`command`]: its commands
 //! - `multiplexer`: all sessions of a link; `session`: one session; `session_table`, `starting_sessions`: their tables;
-//!   `traffic`: bytes between sockets and slabs;
+//!   `turn_queue`: order of service; `traffic`: bytes between sockets and slabs;
 //!   `window`: flow control; `page_pool`: memory of pages; `epoll`: ready sockets; `crc`: checksums
 //! - `egress`: sessions to targets; `attempt`, `resolve`: connecting to a target; [`session_relay`]: sessions to a
 //!   further gateway
@@ -48,4 +48,5 @@ mod session_table;
 mod splice_pipe;
 mod starting_sessions;
 mod traffic;
+mod turn_queue;
 mod window;

@@ -226,6 +226,11 @@ impl Link {
         self.former.pages()
     }
 
+    /// Returns the number of sessions with pages or an end that can be sent.
+    pub fn ready_sessions(&self) -> usize {
+        self.former.sessions()
+    }
+
     /// Forms a slab, if one is due. Its pages start at [`Sender::next_page`]. The owner must pass it to
     /// [`Link::launch`].
     pub fn form(&mut self, now: Instant) -> Option<Plan> {
