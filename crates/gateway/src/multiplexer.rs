@@ -30,6 +30,7 @@ use tracing::{debug, warn};
 use crate::command::{Command, CommandQueue, LinkConnection, NewSession, refuse_session};
 use crate::crc::crc_of;
 use crate::epoll::Epoll;
+use crate::line_limit::LineLimit;
 use crate::messages::{self, Opening, UNKNOWN_ADDRESS};
 use crate::page_pool::{Page, PagePool};
 use crate::resolve::Resolver;
@@ -53,6 +54,8 @@ pub(crate) struct Multiplexer {
     pub(crate) starting: StartingSessions,
     pub(crate) channel: Channel,
     pub(crate) control: ThreadControl,
+    /// Damaged parts in the log.
+    damages: LineLimit,
 }
 
 /// State of the channel to the other gateway.
@@ -114,6 +117,7 @@ impl Multiplexer {
                 draining: false,
                 is_revoked: false,
             },
+            damages: LineLimit::of("damaged parts"),
         })
     }
 
@@ -364,10 +368,9 @@ impl Multiplexer {
         let mut pool = self.pool.borrow_mut();
         let collected = pool.collect(pages.clone(), record.len);
         if crc_of(collected.iter().map(Page::bytes)) != record.crc {
-            warn!(
-                "a part of slab {} was damaged and is sent again",
-                whole.slab
-            );
+            let slab = whole.slab;
+            let line = || format!("a part of slab {slab} was damaged and is sent again");
+            self.damages.warn(self.clock.now(), line);
             pool.restore(pages.start, collected);
             link.judge(whole, false);
             return;
@@ -532,6 +535,7 @@ impl Owner<Link> for Multiplexer {
         self.handle_commands(link);
         self.sweep(link, now);
         self.starting.refusals.summarize(now);
+        self.damages.summarize(now);
         self.pump(link, now);
         self.launch(link, now);
         self.status.look(link, &self.pool.borrow());
