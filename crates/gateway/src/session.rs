@@ -395,3 +395,33 @@ const UNSENT_BYTES: u32 = 256 << 10;
 /// Maximum number of pages of one call: about a megabyte.
 const READ_PAGES: usize = 16;
 const WRITE_PAGES: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    use lighthaul_io::net::tcp::listen;
+    use socket2::{Domain, Type};
+
+    use super::*;
+
+    #[test]
+    fn urgent_data_of_a_program_is_read_in_order() {
+        let listener = Socket::from(listen("127.0.0.1:0".parse().unwrap()).unwrap());
+        listener.set_out_of_band_inline(true).unwrap();
+        let mut program = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        program.connect(&listener.local_addr().unwrap()).unwrap();
+        let (mut accepted, _) = listener.accept().unwrap();
+        program.write_all(b"hello").unwrap();
+        program.send_out_of_band(b"!").unwrap();
+        program.write_all(b"world").unwrap();
+        program.shutdown(Shutdown::Write).unwrap();
+        let (mut pool, mut session) = (PagePool::new(4, 4, 8), Session::new(SessionId([1; 16])));
+        let from_program = &mut session.from_program;
+        from_program.is_ready = true;
+        // the socket blocks, so each read waits for bytes or the end
+        let read = from_program.read(&mut accepted, &mut pool, 8).unwrap();
+        assert_eq!((read, from_program.ended), (11, true));
+        let pages: Vec<Page> = from_program.drain().collect();
+        let bytes: Vec<u8> = pages.iter().flat_map(Page::bytes).copied().collect();
+        assert_eq!(bytes, b"hello!world");
+    }
+}
