@@ -226,34 +226,34 @@ impl Multiplexer {
         self.status.sessions(0);
     }
 
-    /// Opens a session for a program.
-    fn open_session(&mut self, link: &mut Link, new_session: NewSession) {
-        if self.is_full() {
+    /// Opens a session for a program, with an identifier of its own on this link: a peer of another link could choose one
+    /// that is in use here.
+    pub(crate) fn open_session(&mut self, link: &mut Link, new_session: NewSession) {
+        let id = SessionId(random_octets());
+        let words = Opening {
+            hops: new_session.hops,
+            target: new_session.target.clone(),
+        };
+        if self.is_full() || !link.open(id, &words.encode()) {
             self.status.refused();
             refuse_session(new_session, Refusal::Busy);
             return;
         }
         let NewSession {
-            session,
+            session: inbound,
             socket,
             target,
             handshake,
             rest,
-            hops,
             relay,
             share,
+            ..
         } = new_session;
-        // a session that crosses several gateways keeps its identifier, unless it crosses this one twice
-        let free = |id: &SessionId| self.sessions.token(*id).is_none();
-        let id = session
-            .filter(free)
-            .unwrap_or_else(|| SessionId(random_octets()));
-        debug!("session {id} to {target}");
-        let words = Opening {
-            hops,
-            target: target.clone(),
-        };
-        link.open(id, &words.encode());
+        if let Some(inbound) = inbound {
+            debug!("session {id} to {target} continues session {inbound}");
+        } else {
+            debug!("session {id} to {target}");
+        }
         promise(link, id);
         let mut session = Session::new(id);
         session.relay = relay;

@@ -61,7 +61,8 @@ use core::ops::Range;
 use lighthaul_base::codec::{put_range, put_varint};
 use lighthaul_base::{Malformed, Reader};
 
-/// Identifier of a session from end to end, across all gateways and connections: 128 random bits.
+/// Identifier of a session on one link, across all its connections: 128 random bits. A session that crosses several
+/// links has another one on each.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SessionId(pub [u8; 16]);
 
