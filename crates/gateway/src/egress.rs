@@ -138,14 +138,15 @@ impl Multiplexer {
         }
     }
 
-    /// Checks all attempts at intervals, since some targets never answer. Frees memory that was not
-    /// needed since the last check.
+    /// Checks all attempts at intervals, since some targets never answer, and programs that do not read. Frees memory
+    /// that was not needed since the last check.
     pub(crate) fn sweep(&mut self, link: &mut Link, now: Instant) {
         if now < self.starting.check_at {
             return;
         }
         self.starting.check_at = now + SWEEP;
         self.pool.borrow_mut().shrink();
+        self.relieve(link);
         let tokens: Vec<u64> = self.starting.attempts.keys().copied().collect();
         for token in tokens {
             self.poll_attempt(link, token, now);

@@ -7,7 +7,7 @@
 //! - [`link_thread`]: thread of one end of a link; [`link_handle`]: its handle; [`command`]: its commands
 //! - `multiplexer`: all sessions of a link; `session`: one session; `session_table`, `starting_sessions`: their tables;
 //!   `turn_queue`: order of service; `traffic`: bytes between sockets and slabs;
-//!   `window`: flow control; `page_pool`: memory of pages; `epoll`: ready sockets; `crc`: checksums
+//!   `window`: flow control; `shortage`: programs that do not read; `page_pool`: memory of pages; `epoll`: ready sockets; `crc`: checksums
 //! - `egress`: sessions to targets; `attempt`, `resolve`: connecting to a target; [`session_relay`]: sessions to a
 //!   further gateway
 //! - `splice_proxy`: sessions with near targets, which cross no link; `splice_pipe`: one direction of such a session
@@ -45,6 +45,7 @@ mod resolve;
 mod session;
 pub mod session_relay;
 mod session_table;
+mod shortage;
 mod splice_pipe;
 mod starting_sessions;
 mod traffic;

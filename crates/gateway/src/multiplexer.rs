@@ -56,6 +56,8 @@ pub(crate) struct Multiplexer {
     pub(crate) control: ThreadControl,
     /// Damaged parts in the log.
     damages: LineLimit,
+    /// Resets of sessions in the log, because their programs do not read.
+    pub(crate) stalls: LineLimit,
 }
 
 /// State of the channel to the other gateway.
@@ -118,6 +120,7 @@ impl Multiplexer {
                 is_revoked: false,
             },
             damages: LineLimit::of("damaged parts"),
+            stalls: LineLimit::of("resets of stalled sessions"),
         })
     }
 

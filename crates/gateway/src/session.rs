@@ -69,6 +69,8 @@ pub(crate) struct ToProgram {
     end: Option<u64>,
     /// True if the program has seen the end.
     shut: bool,
+    /// Number of written bytes at the last check, if more waited, and number of earlier checks with the same result.
+    checked: Option<(u64, u32)>,
 }
 
 /// Bytes of a record.
@@ -112,6 +114,7 @@ impl Session {
                 digest: Digest::new(CrcAlgorithm::Crc64Nvme),
                 end: None,
                 shut: false,
+                checked: None,
             },
         }
     }
@@ -313,6 +316,24 @@ impl ToProgram {
     /// Returns true if the program has taken all bytes that arrived in order.
     pub(crate) fn is_drained(&self) -> bool {
         self.waiting.is_empty()
+    }
+
+    /// Returns the number of pages with bytes that were not written.
+    pub(crate) fn pages(&self) -> usize {
+        let early = self.early.values().map(|piece| piece.pages.len());
+        self.waiting.len() + early.sum::<usize>()
+    }
+
+    /// Checks if bytes wait. Returns the number of earlier checks since which the program has taken none.
+    pub(crate) fn check(&mut self) -> u32 {
+        let before = self.checked.take();
+        if self.is_drained() {
+            return 0;
+        }
+        let same = before.filter(|(written, _)| *written == self.written);
+        let count = same.map_or(0, |(_, count)| count + 1);
+        self.checked = Some((self.written, count));
+        count
     }
 
     /// Writes as many bytes as the socket takes, and shuts the socket down at the end.
