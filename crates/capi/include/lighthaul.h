@@ -585,7 +585,7 @@ lh_code lh_stream_receive(lh_stream stream,
                           size_t *len);
 
 // Does the same as `lh_stream_receive()`, but waits for `timeout_ms` milliseconds at most. Returns `LH_PENDING` if no
-// message has arrived by then.
+// message has arrived by then. With 0, it takes a message that has arrived, and does not wait.
 lh_code lh_stream_receive_within(lh_stream stream,
                                  uint32_t timeout_ms,
                                  void *buffer,

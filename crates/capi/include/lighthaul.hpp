@@ -9,11 +9,13 @@
 #ifndef LIGHTHAUL_HPP
 #define LIGHTHAUL_HPP
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -373,10 +375,14 @@ class Stream {
 
   // Waits for the next message, for a limited time. Returns LH_PENDING if none has arrived, and LH_END at the end.
   lh_code receive_for(std::chrono::milliseconds limit, std::string &message) {
+    using std::chrono::milliseconds;
     message.resize(1500);
-    const auto most = static_cast<std::uint32_t>(limit.count() < 0 ? 0 : limit.count());
+    const auto longest = milliseconds(std::numeric_limits<std::uint32_t>::max());
+    const auto until = std::chrono::steady_clock::now() + std::clamp(limit, milliseconds(0), longest);
     for (;;) {
       std::size_t len = 0;
+      const auto left = std::chrono::ceil<milliseconds>(until - std::chrono::steady_clock::now());
+      const auto most = static_cast<std::uint32_t>(std::clamp(left, milliseconds(0), longest).count());
       const lh_code code = lh_stream_receive_within(stream_.get(), most, message.data(), message.size(), &len);
       if (code == LH_END || code == LH_PENDING) return code;
       if (code == LH_USAGE && len > message.size()) {

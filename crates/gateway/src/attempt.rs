@@ -158,6 +158,8 @@ fn call(address: SocketAddr, poll: &Epoll, token: u64) -> io::Result<Socket> {
     let domain = Domain::for_address(address);
     let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
     socket.set_nonblocking(true)?;
+    // urgent data are part of the stream, and would be lost otherwise
+    socket.set_out_of_band_inline(true)?;
     begin_unpaced(&socket);
     match socket.connect(&address.into()) {
         Err(error) if !is(&error, Errno::INPROGRESS) => return Err(error),
@@ -303,7 +305,7 @@ mod tests {
         let poll = Epoll::new().unwrap();
         attempt.begin(vec![address], &poll, TOKEN).unwrap();
         let (socket, _) = outcome(&mut attempt, &poll).unwrap();
-        assert!(socket.keepalive().unwrap());
+        assert!(socket.keepalive().unwrap() && socket.out_of_band_inline().unwrap());
         let probes = [socket.tcp_keepalive_time(), socket.tcp_keepalive_interval()];
         let probes = probes.map(|time| time.unwrap().as_secs());
         assert_eq!(probes, [60, 15]);

@@ -28,7 +28,7 @@ use crate::session_relay::RelayEnd;
 /// Connection of a program that asks for a target.
 #[derive(Debug)]
 pub struct NewSession {
-    /// Identifier, if an earlier gateway has set one.
+    /// Session of the other link, for a session that comes from another gateway. It has another identifier on this one.
     pub session: Option<SessionId>,
     /// Non-blocking socket of the program.
     pub socket: Socket,

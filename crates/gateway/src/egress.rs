@@ -36,7 +36,8 @@ impl Multiplexer {
             link.answer(id, false, &messages::encode_refusal(Refusal::Broken));
             return;
         };
-        let full = self.is_full();
+        // a session whose bytes the peer has delivered may still write them to its target
+        let full = self.is_full() || self.sessions.token(id).is_some();
         let is_known = matches!(target.host, Host::Ip(_));
         let until = self.clock.now() + CONNECT;
         let ask = || {
@@ -146,14 +147,15 @@ impl Multiplexer {
         }
     }
 
-    /// Checks all attempts at intervals, since some targets never answer. Frees memory that was not
-    /// needed since the last check.
+    /// Checks all attempts at intervals, since some targets never answer, and programs that do not read. Frees memory
+    /// that was not needed since the last check.
     pub(crate) fn sweep(&mut self, link: &mut Link, now: Instant) {
         if now < self.starting.check_at {
             return;
         }
         self.starting.check_at = now + SWEEP;
         self.pool.borrow_mut().shrink();
+        self.relieve(link);
         let tokens: Vec<u64> = self.starting.attempts.keys().copied().collect();
         for token in tokens {
             self.poll_attempt(link, token, now);
@@ -344,6 +346,58 @@ mod tests {
         draining.open(&address.to_string(), 0);
         assert_eq!(draining.said(), [(1, Err(Refusal::Busy))]);
         assert_eq!(draining.multiplexer.status.snapshot().sessions_refused, 1);
+    }
+
+    /// Returns the identifiers of the sessions that the link has opened.
+    fn opened(link: &mut Link, now: Instant) -> Vec<SessionId> {
+        let mut ids = Vec::new();
+        while let Some(transmit) = link.poll_transmit(now) {
+            if let Ok(Control::Open { session, .. }) = Control::decode(&transmit.octets()) {
+                ids.push(session);
+            }
+        }
+        ids
+    }
+
+    #[test]
+    fn relayed_session_has_an_identifier_of_its_own_on_each_link() {
+        let mut relay = Egress::new(&[], None);
+        let inbound = SessionId([7; 16]);
+        let mut held = Vec::new();
+        for _ in 0..2 {
+            let [_, (goes, theirs)] = {
+                let pair = session_relay::relay_pair().unwrap();
+                held.push(pair[0].0.try_clone().unwrap());
+                pair
+            };
+            let new_session = NewSession {
+                session: Some(inbound),
+                socket: goes,
+                target: "192.0.2.1:80".parse().unwrap(),
+                handshake: Some(Box::new(OnwardHandshake)),
+                rest: Vec::new(),
+                hops: 1,
+                relay: Some(theirs),
+                share: None,
+            };
+            relay.multiplexer.open_session(&mut relay.link, new_session);
+        }
+        let now = relay.multiplexer.clock.now();
+        let ids = opened(&mut relay.link, now);
+        assert_eq!((ids.len(), relay.link.sessions()), (2, 2));
+        assert!(ids[0] != ids[1] && !ids.contains(&inbound));
+    }
+
+    #[test]
+    fn identifier_of_a_session_that_has_not_ended_is_refused() {
+        let (_listener, address) = target();
+        let mut egress = Egress::new(&[address.to_string()], None);
+        egress.open(&address.to_string(), 0);
+        egress.said();
+        egress.opened = 0;
+        egress.open(&address.to_string(), 0);
+        assert_eq!(egress.said(), [(1, Err(Refusal::Busy))]);
+        assert_eq!(egress.multiplexer.sessions.entries.len(), 1);
     }
 
     #[test]

@@ -6,8 +6,8 @@
 //! - [`proxy_route`], [`proxy_address`]: client side of a SOCKS5 proxy
 //! - [`link_thread`]: thread of one end of a link; [`link_handle`]: its handle; [`command`]: its commands
 //! - `multiplexer`: all sessions of a link; `session`: one session; `session_table`, `starting_sessions`: their tables;
-//!   `traffic`: bytes between sockets and slabs;
-//!   `window`: flow control; `page_pool`: memory of pages; `epoll`: ready sockets; `crc`: checksums
+//!   `turn_queue`: order of service; `traffic`: bytes between sockets and slabs;
+//!   `window`: flow control; `shortage`: programs that do not read; `page_pool`: memory of pages; `epoll`: ready sockets; `crc`: checksums
 //! - `egress`: sessions to targets; `attempt`, `resolve`: connecting to a target; [`session_relay`]: sessions to a
 //!   further gateway
 //! - `splice_proxy`: sessions with near targets, which cross no link; `splice_pipe`: one direction of such a session
@@ -45,7 +45,9 @@ mod resolve;
 mod session;
 pub mod session_relay;
 mod session_table;
+mod shortage;
 mod splice_pipe;
 mod starting_sessions;
 mod traffic;
+mod turn_queue;
 mod window;

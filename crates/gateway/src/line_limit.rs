@@ -3,19 +3,45 @@
 use std::time::Duration;
 
 use lighthaul_base::Instant;
-use tracing::info;
+use tracing::{info, warn};
 
-/// Limit of logged refusals: the first of each interval are logged singly, further refusals are only counted.
-#[derive(Debug, Default)]
+/// Limit of logged events: the first of each interval are logged singly, further events are only counted.
+#[derive(Debug)]
 pub(crate) struct LineLimit {
+    /// Plural noun for what is logged.
+    noun: &'static str,
     /// End of the interval.
     till: Option<Instant>,
     lines: u32,
     skipped: u64,
 }
 
+impl Default for LineLimit {
+    fn default() -> Self {
+        Self::of("refusals")
+    }
+}
+
 impl LineLimit {
-    /// Logs the line of a refusal, or counts it.
+    /// Returns a limit of lines about something else, named by a plural noun.
+    pub(crate) const fn of(noun: &'static str) -> Self {
+        Self {
+            noun,
+            till: None,
+            lines: 0,
+            skipped: 0,
+        }
+    }
+
+    /// Logs a warning, or counts it.
+    pub(crate) fn warn(&mut self, now: Instant, line: impl FnOnce() -> String) {
+        self.summarize(now);
+        if self.admits(now) {
+            warn!("{}", line());
+        }
+    }
+
+    /// Logs the line of an event, or counts the event.
     pub(crate) fn log(&mut self, now: Instant, line: impl FnOnce() -> String) {
         self.summarize(now);
         if self.admits(now) {
@@ -23,11 +49,12 @@ impl LineLimit {
         }
     }
 
-    /// Logs the number of refusals that were only counted, after the end of their interval.
+    /// Logs the number of events that were only counted, after the end of their interval.
     pub(crate) fn summarize(&mut self, now: Instant) {
         if let Some(skipped) = self.ended(now) {
             let seconds = INTERVAL.as_secs();
-            info!("{skipped} more refusals in {seconds} s are not listed");
+            let noun = self.noun;
+            info!("{skipped} more {noun} in {seconds} s are not listed");
         }
     }
 
@@ -42,10 +69,10 @@ impl LineLimit {
         admits
     }
 
-    /// Ends an interval, if its time has passed. Returns the number of refusals without a line, if there were any.
+    /// Ends an interval, if its time has passed. Returns the number of events without a line, if there were any.
     fn ended(&mut self, now: Instant) -> Option<u64> {
         self.till.filter(|till| *till <= now)?;
-        let skipped = std::mem::take(self).skipped;
+        let skipped = std::mem::replace(self, Self::of(self.noun)).skipped;
         (skipped > 0).then_some(skipped)
     }
 }

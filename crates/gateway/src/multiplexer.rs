@@ -30,6 +30,7 @@ use tracing::{debug, warn};
 use crate::command::{Command, CommandQueue, LinkConnection, NewSession, refuse_session};
 use crate::crc::crc_of;
 use crate::epoll::Epoll;
+use crate::line_limit::LineLimit;
 use crate::messages::{self, Opening, UNKNOWN_ADDRESS};
 use crate::page_pool::{Page, PagePool};
 use crate::resolve::Resolver;
@@ -53,6 +54,10 @@ pub(crate) struct Multiplexer {
     pub(crate) starting: StartingSessions,
     pub(crate) channel: Channel,
     pub(crate) control: ThreadControl,
+    /// Damaged parts in the log.
+    damages: LineLimit,
+    /// Resets of sessions in the log, because their programs do not read.
+    pub(crate) stalls: LineLimit,
 }
 
 /// State of the channel to the other gateway.
@@ -114,6 +119,8 @@ impl Multiplexer {
                 draining: false,
                 is_revoked: false,
             },
+            damages: LineLimit::of("damaged parts"),
+            stalls: LineLimit::of("resets of stalled sessions"),
         })
     }
 
@@ -222,34 +229,34 @@ impl Multiplexer {
         self.status.sessions(0);
     }
 
-    /// Opens a session for a program.
-    fn open_session(&mut self, link: &mut Link, new_session: NewSession) {
-        if self.is_full() {
+    /// Opens a session for a program, with an identifier of its own on this link: a peer of another link could choose one
+    /// that is in use here.
+    pub(crate) fn open_session(&mut self, link: &mut Link, new_session: NewSession) {
+        let id = SessionId(random_octets());
+        let words = Opening {
+            hops: new_session.hops,
+            target: new_session.target.clone(),
+        };
+        if self.is_full() || !link.open(id, &words.encode()) {
             self.status.refused();
             refuse_session(new_session, Refusal::Busy);
             return;
         }
         let NewSession {
-            session,
+            session: inbound,
             socket,
             target,
             handshake,
             rest,
-            hops,
             relay,
             share,
+            ..
         } = new_session;
-        // a session that crosses several gateways keeps its identifier, unless it crosses this one twice
-        let free = |id: &SessionId| self.sessions.token(*id).is_none();
-        let id = session
-            .filter(free)
-            .unwrap_or_else(|| SessionId(random_octets()));
-        debug!("session {id} to {target}");
-        let words = Opening {
-            hops,
-            target: target.clone(),
-        };
-        link.open(id, &words.encode());
+        if let Some(inbound) = inbound {
+            debug!("session {id} to {target} continues session {inbound}");
+        } else {
+            debug!("session {id} to {target}");
+        }
         promise(link, id);
         let mut session = Session::new(id);
         session.relay = relay;
@@ -364,10 +371,9 @@ impl Multiplexer {
         let mut pool = self.pool.borrow_mut();
         let collected = pool.collect(pages.clone(), record.len);
         if crc_of(collected.iter().map(Page::bytes)) != record.crc {
-            warn!(
-                "a part of slab {} was damaged and is sent again",
-                whole.slab
-            );
+            let slab = whole.slab;
+            let line = || format!("a part of slab {slab} was damaged and is sent again");
+            self.damages.warn(self.clock.now(), line);
             pool.restore(pages.start, collected);
             link.judge(whole, false);
             return;
@@ -532,6 +538,7 @@ impl Owner<Link> for Multiplexer {
         self.handle_commands(link);
         self.sweep(link, now);
         self.starting.refusals.summarize(now);
+        self.damages.summarize(now);
         self.pump(link, now);
         self.launch(link, now);
         self.status.look(link, &self.pool.borrow());

@@ -111,6 +111,11 @@ impl PagePool {
         self.out_max.saturating_sub(self.out)
     }
 
+    /// Returns the maximum number of outgoing pages.
+    pub(crate) const fn size(&self) -> usize {
+        self.out_max
+    }
+
     /// Returns the number of outgoing pages.
     pub(crate) const fn held(&self) -> usize {
         self.out

@@ -24,6 +24,7 @@ use lighthaul_capture::target::Target;
 use lighthaul_capture::transparent;
 use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::wait::{Waker, Watch, wait};
+use socket2::SockRef;
 use tracing::{debug, warn};
 
 use crate::attempt::set_keepalive;
@@ -94,6 +95,8 @@ impl ProxyListeners {
         let waker = Waker::new()?;
         poll.add(&waker, WAKER)?;
         for (token, listener) in (0..).zip(&listeners) {
+            // connections inherit this: urgent data are part of the stream, and would be lost otherwise
+            SockRef::from(&listener.listener).set_out_of_band_inline(true)?;
             poll.add(&listener.listener, token)?;
         }
         let accept_loop = AcceptLoop {
@@ -225,6 +228,8 @@ impl AcceptLoop {
     fn receive(&mut self, nth: usize, socket: TcpStream, from: SocketAddr) -> io::Result<()> {
         socket.set_nonblocking(true)?;
         set_keepalive(&socket, self.keepalive)?;
+        // a program may have connected before its listener was set up
+        SockRef::from(&socket).set_out_of_band_inline(true)?;
         let handshake: Box<dyn Handshake> = match &self.listeners[nth].kind {
             ProxyProtocol::Socks(credentials) => Box::new(Socks::new(credentials.clone())),
             ProxyProtocol::Connect(credentials) => Box::new(Connect::new(credentials.clone())),
@@ -438,6 +443,17 @@ mod tests {
         assert_eq!(greet(2).unwrap(), [5, 0]);
         assert_eq!(silent[0].read(&mut [0]).unwrap(), 0);
         assert!(is_open(silent.last_mut().unwrap()));
+    }
+
+    #[test]
+    fn urgent_octet_is_part_of_the_handshake() {
+        let (_doors, address) = open(ProxyProtocol::Socks(None), 9);
+        let mut program = call_from(2, address);
+        program.write_all(&[5, 1]).unwrap();
+        SockRef::from(&program).send_out_of_band(&[0]).unwrap();
+        let mut reply = [0; 2];
+        program.read_exact(&mut reply).unwrap();
+        assert_eq!(reply, [5, 0]);
     }
 
     #[test]

@@ -69,6 +69,8 @@ pub(crate) struct ToProgram {
     end: Option<u64>,
     /// True if the program has seen the end.
     shut: bool,
+    /// Number of written bytes at the last check, if more waited, and number of earlier checks with the same result.
+    checked: Option<(u64, u32)>,
 }
 
 /// Bytes of a record.
@@ -112,6 +114,7 @@ impl Session {
                 digest: Digest::new(CrcAlgorithm::Crc64Nvme),
                 end: None,
                 shut: false,
+                checked: None,
             },
         }
     }
@@ -315,6 +318,24 @@ impl ToProgram {
         self.waiting.is_empty()
     }
 
+    /// Returns the number of pages with bytes that were not written.
+    pub(crate) fn pages(&self) -> usize {
+        let early = self.early.values().map(|piece| piece.pages.len());
+        self.waiting.len() + early.sum::<usize>()
+    }
+
+    /// Checks if bytes wait. Returns the number of earlier checks since which the program has taken none.
+    pub(crate) fn check(&mut self) -> u32 {
+        let before = self.checked.take();
+        if self.is_drained() {
+            return 0;
+        }
+        let same = before.filter(|(written, _)| *written == self.written);
+        let count = same.map_or(0, |(_, count)| count + 1);
+        self.checked = Some((self.written, count));
+        count
+    }
+
     /// Writes as many bytes as the socket takes, and shuts the socket down at the end.
     pub(crate) fn write(
         &mut self,
@@ -395,3 +416,33 @@ const UNSENT_BYTES: u32 = 256 << 10;
 /// Maximum number of pages of one call: about a megabyte.
 const READ_PAGES: usize = 16;
 const WRITE_PAGES: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    use lighthaul_io::net::tcp::listen;
+    use socket2::{Domain, Type};
+
+    use super::*;
+
+    #[test]
+    fn urgent_data_of_a_program_is_read_in_order() {
+        let listener = Socket::from(listen("127.0.0.1:0".parse().unwrap()).unwrap());
+        listener.set_out_of_band_inline(true).unwrap();
+        let mut program = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        program.connect(&listener.local_addr().unwrap()).unwrap();
+        let (mut accepted, _) = listener.accept().unwrap();
+        program.write_all(b"hello").unwrap();
+        program.send_out_of_band(b"!").unwrap();
+        program.write_all(b"world").unwrap();
+        program.shutdown(Shutdown::Write).unwrap();
+        let (mut pool, mut session) = (PagePool::new(4, 4, 8), Session::new(SessionId([1; 16])));
+        let from_program = &mut session.from_program;
+        from_program.is_ready = true;
+        // the socket blocks, so each read waits for bytes or the end
+        let read = from_program.read(&mut accepted, &mut pool, 8).unwrap();
+        assert_eq!((read, from_program.ended), (11, true));
+        let pages: Vec<Page> = from_program.drain().collect();
+        let bytes: Vec<u8> = pages.iter().flat_map(Page::bytes).copied().collect();
+        assert_eq!(bytes, b"hello!world");
+    }
+}

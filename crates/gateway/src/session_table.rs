@@ -1,10 +1,11 @@
 //! Sessions of a link by token and by identifier, and sessions with pending work.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use lighthaul_slabs::SessionId;
 
 use crate::session::Session;
+use crate::turn_queue::TurnQueue;
 
 /// Sessions of a link.
 #[derive(Debug, Default)]
@@ -14,9 +15,11 @@ pub(crate) struct SessionTable {
     tokens: BTreeMap<SessionId, u64>,
     last_token: u64,
     /// Sessions with pending work.
-    pub(crate) busy: BTreeSet<u64>,
-    /// Sessions that cannot read until pages are free.
-    pub(crate) blocked: BTreeSet<u64>,
+    pub(crate) busy: TurnQueue,
+    /// Sessions that have read their share, and could read more once pages are free.
+    pub(crate) blocked: TurnQueue,
+    /// Sessions that could read nothing until pages are free. They are served before the blocked ones.
+    pub(crate) starved: TurnQueue,
 }
 
 impl SessionTable {
@@ -32,8 +35,9 @@ impl SessionTable {
     pub(crate) fn remove(&mut self, token: u64) -> Option<Session> {
         let session = self.entries.remove(&token)?;
         self.tokens.remove(&session.id);
-        self.busy.remove(&token);
-        self.blocked.remove(&token);
+        for queue in self.queues() {
+            queue.remove(token);
+        }
         Some(session)
     }
 
@@ -41,8 +45,9 @@ impl SessionTable {
     pub(crate) fn clear(&mut self) {
         self.entries.clear();
         self.tokens.clear();
-        self.busy.clear();
-        self.blocked.clear();
+        for queue in self.queues() {
+            queue.clear();
+        }
     }
 
     /// Returns the token of a session.
@@ -52,6 +57,16 @@ impl SessionTable {
 
     /// Marks sessions that waited for pages as busy, since pages are free now.
     pub(crate) fn unblock(&mut self) {
+        self.busy.append(&mut self.starved);
         self.busy.append(&mut self.blocked);
+    }
+
+    /// Returns the number of sessions that have pending work or could read more.
+    pub(crate) fn active(&self) -> usize {
+        self.busy.len() + self.blocked.len() + self.starved.len()
+    }
+
+    const fn queues(&mut self) -> [&mut TurnQueue; 3] {
+        [&mut self.busy, &mut self.blocked, &mut self.starved]
     }
 }

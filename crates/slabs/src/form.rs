@@ -79,6 +79,11 @@ impl SlabFormer {
         self.pages
     }
 
+    /// Returns the number of sessions with data to send.
+    pub fn sessions(&self) -> usize {
+        self.ready.len()
+    }
+
     /// True if no session has data to send.
     pub fn is_empty(&self) -> bool {
         self.ready.is_empty()

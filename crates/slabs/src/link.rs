@@ -156,10 +156,15 @@ impl Link {
         self.sender.follow(now, trc);
     }
 
-    /// Opens a session. Its bytes may follow at once.
-    pub fn open(&mut self, session: SessionId, details: &[u8]) {
-        self.enter(session);
-        self.messages.push(&Control::Open { session, details });
+    /// Opens a session. Its bytes may follow at once. Returns false, and opens nothing, if an earlier session with this
+    /// identifier has not ended on both sides.
+    pub fn open(&mut self, session: SessionId, details: &[u8]) -> bool {
+        let is_new = !self.flows.contains_key(&session);
+        if is_new {
+            self.enter(session);
+            self.messages.push(&Control::Open { session, details });
+        }
+        is_new
     }
 
     /// Answers a session that the peer opened. A refusal ends it.
@@ -224,6 +229,11 @@ impl Link {
     /// Returns the number of pages that wait for a slab and fit in the windows of their sessions.
     pub const fn waiting_pages(&self) -> u64 {
         self.former.pages()
+    }
+
+    /// Returns the number of sessions with pages or an end that can be sent.
+    pub fn ready_sessions(&self) -> usize {
+        self.former.sessions()
     }
 
     /// Forms a slab, if one is due. Its pages start at [`Sender::next_page`]. The owner must pass it to
@@ -557,6 +567,22 @@ impl Endpoint for Link {
 mod tests {
     use super::super::config::EXAMPLE;
     use super::*;
+
+    #[test]
+    fn identifier_of_an_open_session_cannot_be_used_again() {
+        let now = Instant::ZERO;
+        let mut link = Link::new(now, EXAMPLE, None);
+        let session = SessionId([1; 16]);
+        assert!(link.open(session, b"first"));
+        link.supply(now, session, 5);
+        assert!(!link.open(session, b"second"));
+        assert_eq!(link.flow(session).map(Flow::queued_bytes), Some(5));
+        let opened = core::iter::from_fn(|| link.poll_transmit(now))
+            .filter(|sent| matches!(Control::decode(&sent.octets()), Ok(Control::Open { .. })));
+        assert_eq!(opened.count(), 1);
+        link.reset(session, b"");
+        assert!(link.open(session, b"third"));
+    }
 
     #[test]
     fn exhausted_connection_is_reported_once() {

@@ -66,13 +66,24 @@ struct KnownPage {
     len: u32,
 }
 
+/// Records of a slab that are not in custody, by their index. Credit bounds their number, since each has pages: a
+/// record without bytes is complete at once.
+type Slab = BTreeMap<u32, OpenRecord>;
+
 #[derive(Debug)]
-struct Slab {
-    parts: Vec<RecordPages>,
-    /// Number of incomplete pages of each record.
-    missing: Vec<u32>,
-    /// Number of records that are not in custody.
-    left: u32,
+struct OpenRecord {
+    part: RecordPages,
+    /// Number of incomplete pages.
+    missing: u32,
+}
+
+impl OpenRecord {
+    const fn new(part: RecordPages) -> Self {
+        Self {
+            missing: (part.pages.end - part.pages.start) as u32,
+            part,
+        }
+    }
 }
 
 /// Question whose answer waits for datagrams in flight.
@@ -225,20 +236,9 @@ impl Receiver {
             });
         }
         (self.next_slab, self.next_page) = (slab + 1, page);
-        let missing = parts
-            .iter()
-            .map(|part| (part.pages.end - part.pages.start) as u32)
-            .collect();
-        let left = parts.len() as u32;
         let announced: Vec<RecordPages> = parts.clone();
-        self.slabs.insert(
-            slab,
-            Slab {
-                parts,
-                missing,
-                left,
-            },
-        );
+        let open = (0..).zip(parts.into_iter().map(OpenRecord::new));
+        self.slabs.insert(slab, open.collect());
         for (nth, part) in announced.into_iter().enumerate() {
             self.announce(slab, nth as u32, &part, whole);
         }
@@ -251,13 +251,16 @@ impl Receiver {
         let Some(held) = self.slabs.get_mut(&slab) else {
             return false;
         };
-        let pages = held.parts[nth as usize].pages.clone();
+        let Some(record) = held.get_mut(&nth) else {
+            return false;
+        };
+        let pages = record.part.pages.clone();
         if good {
-            held.left -= 1;
+            held.remove(&nth);
         } else {
-            held.missing[nth as usize] = (pages.end - pages.start) as u32;
+            record.missing = (pages.end - pages.start) as u32;
         }
-        let is_last = held.left == 0;
+        let is_last = held.is_empty();
         for page in pages {
             if let Some(state) = self.page(page) {
                 state.kept = good;
@@ -428,16 +431,16 @@ impl Receiver {
         if self.page(page).is_none_or(|state| state.came != all) {
             return;
         }
-        let Some(slab) = self.slabs.get_mut(&known.slab) else {
+        let slab = self.slabs.get_mut(&known.slab);
+        let Some(record) = slab.and_then(|slab| slab.get_mut(&known.nth)) else {
             return;
         };
-        let missing = &mut slab.missing[known.nth as usize];
-        *missing -= 1;
-        if *missing == 0 {
+        record.missing -= 1;
+        if record.missing == 0 {
             whole(CompleteRecord {
                 slab: known.slab,
                 nth: known.nth,
-                part: slab.parts[known.nth as usize].clone(),
+                part: record.part.clone(),
             });
         }
     }
@@ -571,6 +574,29 @@ mod tests {
         assert!(receiver.judge(0, 0, true));
         assert!(!receiver.judge(0, 0, true));
         assert_eq!((receiver.first_page(), receiver.open_slabs()), (1, 0));
+    }
+
+    #[test]
+    fn records_without_bytes_use_no_memory_after_their_verdict() {
+        let mut receiver = receiver();
+        let record = |len, end| Record {
+            session: SessionId([0; 16]),
+            offset: 0,
+            len,
+            crc: 0,
+            end,
+        };
+        let mut records: Vec<Record> = (0..1000).map(|_| record(0, Some(0))).collect();
+        records.push(record(5, None));
+        let mut told = Vec::new();
+        let heard = receiver.handle_slab(0, 0, records, &mut |whole| told.push(whole));
+        assert_eq!((heard, told.len()), (Ok(()), 1000));
+        for whole in told {
+            assert!(!receiver.judge(0, whole.nth, true));
+        }
+        assert_eq!(receiver.slabs[&0].len(), 1);
+        assert_eq!(place(&mut receiver, 0, 5), (true, true));
+        assert!(receiver.judge(0, 1000, true));
     }
 
     #[test]

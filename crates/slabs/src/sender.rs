@@ -242,6 +242,9 @@ impl Sender {
         }
         for nth in bad {
             let part = held.records.get(*nth as usize).ok_or(missing)?;
+            if part.pages.is_empty() {
+                return Err(PeerMisbehaved::Complaints(slab));
+            }
             if self.waits(held.urgent, &part.pages) {
                 return Err(missing);
             }
@@ -526,6 +529,20 @@ mod tests {
         }
         let complaint = sender.handle_verdict(0, &[0]);
         assert_eq!(complaint, Err(PeerMisbehaved::Complaints(0)));
+    }
+
+    #[test]
+    fn record_without_bytes_cannot_be_rejected() {
+        let mut sender = sent(&[1], None);
+        let mut end = sender.slabs[0].records[0].clone();
+        (end.record.len, end.pages) = (0, 1..1);
+        sender.launch([end].into(), &[], false);
+        let complaint = sender.handle_verdict(1, &[0]);
+        assert_eq!(complaint, Err(PeerMisbehaved::Complaints(1)));
+        assert_eq!(
+            sender.handle_verdict(1, &[]).map(|parts| parts.len()),
+            Ok(1)
+        );
     }
 
     #[test]

@@ -29,7 +29,7 @@
 //! | 1 open | session; details: hops left (1 octet), target. Bytes may follow at once, up to the window |
 //! | 2 answer | session, 1 (accepted) or 0 (refused); details: the address from which the target was called, or 1 octet of refusal. A refusal ends the session |
 //! | 3 reset | session; details: 1 octet of refusal. The session ends at once, and later bytes of it are dropped |
-//! | 4 slab | slab number, first page, then records: session, offset of the first byte within this direction of the session, length (4), CRC-32C (4), then 0, or 1 and the digest of the whole direction (CRC-64/NVME) at its end |
+//! | 4 slab | slab number, first page, then records: session, offset of the first byte within this direction of the session, length (4), CRC-32C (4; 0 without bytes), then 0, or 1 and the digest of the whole direction (CRC-64/NVME) at its end |
 //! | 5 verdict | slab number, then the records whose CRC does not match, as ascending varints. None: the slab is in custody |
 //! | 6 report | first turn that may still arrive, then lost turns as ranges: a varint of the distance from the end of the previous range, and one of the length |
 //! | 7 question | number of turns so far. No datagram is about to follow, and the receiver answers with a report |
@@ -45,7 +45,7 @@
 //! - A sender uses no page without credit, and sends no byte of a session beyond its limit. Slabs are numbered
 //!   consecutively, and so are their pages. The bytes of a record follow those of the session's previous record.
 //! - The sender keeps a slab until a verdict puts it into the receiver's custody. It resends the pages of rejected
-//!   records unchanged.
+//!   records unchanged. A record without bytes is never rejected.
 //! - Losses are reported, not arrivals. Turns stay in order on a channel, so a gap is a loss once reordered datagrams
 //!   had time to arrive. A sender that has sent everything asks a question if no report covers all of it.
 //! - Messages other than `ack` are kept until the peer has acknowledged them. On a new connection both greetings
@@ -61,7 +61,8 @@ use core::ops::Range;
 use lighthaul_base::codec::{put_range, put_varint};
 use lighthaul_base::{Malformed, Reader};
 
-/// Identifier of a session from end to end, across all gateways and connections: 128 random bits.
+/// Identifier of a session on one link, across all its connections: 128 random bits. A session that crosses several
+/// links has another one on each.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SessionId(pub [u8; 16]);
 
@@ -341,9 +342,9 @@ fn record(reader: &mut Reader<'_>) -> Result<Record, Malformed> {
     let session = session(reader)?;
     let (offset, len, crc) = (reader.u64()?, reader.u32()?, reader.u32()?);
     let end = flag(reader)?.then(|| reader.u64()).transpose()?;
-    // an empty record is valid only as the end of a session
-    let says_something = len > 0 || end.is_some();
-    if !says_something || offset.checked_add(len.into()).is_none() {
+    // an empty record is valid only as the end of a session, and with the CRC of no bytes
+    let is_whole = len > 0 || end.is_some() && crc == 0;
+    if !is_whole || offset.checked_add(len.into()).is_none() {
         return Err(Malformed);
     }
     Ok(Record {
@@ -522,7 +523,12 @@ mod tests {
             len: 1,
             ..nothing
         };
-        for records in [vec![], vec![nothing], vec![beyond]] {
+        let mismatched = Record {
+            crc: 1,
+            end: Some(0),
+            ..nothing
+        };
+        for records in [vec![], vec![nothing], vec![beyond], vec![mismatched]] {
             let message = Control::Slab {
                 slab: 0,
                 page: 0,

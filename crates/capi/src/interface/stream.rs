@@ -1,10 +1,11 @@
 //! Streams of messages.
 #![expect(unsafe_code, reason = "exported names and pointers of the program")]
 
+use std::collections::VecDeque;
 use std::ffi::{c_char, c_void};
 use std::mem::size_of;
 use std::num::NonZeroU32;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lighthaul::{
@@ -104,10 +105,32 @@ pub struct Report {
     pub rtt_us: u64,
 }
 
-/// Stream, and a received message that did not fit into the program's buffer.
+/// Stream, and received messages that did not fit into the program's buffer. They are not locked during a wait, so that
+/// a thread with a time limit does not wait for another one.
 struct Open {
     stream: Stream,
-    kept: Mutex<Option<Vec<u8>>>,
+    kept: Mutex<VecDeque<Vec<u8>>>,
+}
+
+impl Open {
+    fn kept(&self) -> MutexGuard<'_, VecDeque<Vec<u8>>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Stores a message and its length. Keeps the message if the buffer is too small.
+    fn store(
+        &self,
+        message: Vec<u8>,
+        buffer: (*mut c_void, usize),
+        len: *mut usize,
+    ) -> Result<(), Error> {
+        memory::store(len, message.len());
+        let copied = memory::output(&message, buffer, "buffer");
+        if copied.is_err() {
+            self.kept().push_back(message);
+        }
+        copied
+    }
 }
 
 impl Object for Open {
@@ -159,19 +182,12 @@ pub extern "C" fn lh_stream_receive(
     let received = run(|| {
         memory::require(len, "len")?;
         let open = handles::get::<Open>(stream.id)?;
-        let mut kept = open.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let next = kept
-            .take()
-            .map_or_else(|| open.stream.receive(), |kept| Ok(Some(kept)))?;
+        let kept = open.kept().pop_front();
+        let next = kept.map_or_else(|| open.stream.receive(), |kept| Ok(Some(kept)))?;
         let Some(message) = next else {
             return Ok(false);
         };
-        memory::store(len, message.len());
-        let copied = memory::output(&message, (buffer, capacity), "buffer");
-        if copied.is_err() {
-            *kept = Some(message);
-        }
-        copied.map(|()| true)
+        open.store(message, (buffer, capacity), len).map(|()| true)
     });
     match received {
         Ok(false) => LH_END,
@@ -180,7 +196,7 @@ pub extern "C" fn lh_stream_receive(
 }
 
 /// Does the same as `lh_stream_receive()`, but waits for `timeout_ms` milliseconds at most. Returns `LH_PENDING` if no
-/// message has arrived by then.
+/// message has arrived by then. With 0, it takes a message that has arrived, and does not wait.
 #[unsafe(no_mangle)]
 pub extern "C" fn lh_stream_receive_within(
     stream: StreamHandle,
@@ -192,9 +208,9 @@ pub extern "C" fn lh_stream_receive_within(
     let received = run(|| {
         memory::require(len, "len")?;
         let open = handles::get::<Open>(stream.id)?;
-        let mut kept = open.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let limit = Duration::from_millis(timeout_ms.into());
-        let next = kept.take().map_or_else(
+        let kept = open.kept().pop_front();
+        let next = kept.map_or_else(
             || open.stream.receive_within(limit),
             |kept| Ok(Received::Message(kept)),
         )?;
@@ -203,12 +219,7 @@ pub extern "C" fn lh_stream_receive_within(
             Received::End => return Ok(LH_END),
             Received::Pending => return Ok(LH_PENDING),
         };
-        memory::store(len, message.len());
-        let copied = memory::output(&message, (buffer, capacity), "buffer");
-        if copied.is_err() {
-            *kept = Some(message);
-        }
-        copied.map(|()| LH_OK)
+        open.store(message, (buffer, capacity), len).map(|()| LH_OK)
     });
     received.unwrap_or_else(|code| i32::from(code as u8))
 }

@@ -1,9 +1,11 @@
 //! Streams to and from programs on other hosts.
 //!
-//! - `stream`: a running stream of messages; `request`: its request; `typed`: one of typed messages
+//! - `stream`: a running stream of messages; `request`: its request; `typed`: one of typed messages;
+//!   `timed_lock`: turns of its readers
 
 mod request;
 mod stream;
+mod timed_lock;
 mod typed;
 
 pub use lighthaul_packing::{

@@ -35,6 +35,7 @@ use lighthaul_stream::run::{Settings, receive, send};
 use crate::client::Client;
 use crate::fault::Fault;
 use crate::streams::request::{Direction, StreamRequest};
+use crate::streams::timed_lock::TimedLock;
 use crate::task::Task;
 
 /// Running stream of messages, in one direction. Threads can share it.
@@ -48,7 +49,7 @@ pub struct Stream {
     socket: UnixStream,
     /// True after a message that must be the last. Whole messages go into the socket one after the other.
     sending: Mutex<bool>,
-    receiving: Mutex<Incoming>,
+    receiving: TimedLock<Incoming>,
 }
 
 /// Result of a wait for a message.
@@ -115,7 +116,7 @@ impl Client {
             task,
             socket: ours,
             sending: Mutex::default(),
-            receiving: Mutex::new(Incoming::new(receiving)),
+            receiving: TimedLock::new(Incoming::new(receiving)),
         })
     }
 
@@ -273,9 +274,9 @@ impl Stream {
     /// Waits for the next message. Returns none at the end of the stream.
     pub fn receive(&self) -> Result<Option<Vec<u8>>, Error> {
         self.require(Direction::From)?;
-        let mut incoming = locked(&self.receiving);
+        let mut turn = self.receiving.lock();
         loop {
-            match incoming.step() {
+            match turn.value.step() {
                 Ok(Step::Message(message)) => return Ok(Some(message)),
                 Ok(Step::End) => return self.task.wait().map(|_| None),
                 Ok(Step::More) => {}
@@ -293,33 +294,48 @@ impl Stream {
         Ok(self.socket.try_clone().map_err(Fault::Socket)?)
     }
 
-    /// Waits for the next message, for `timeout` at most.
+    /// Waits for the next message, for `timeout` at most. A message that has arrived is returned even without time.
     pub fn receive_within(&self, timeout: Duration) -> Result<Received, Error> {
         self.require(Direction::From)?;
-        let mut incoming = locked(&self.receiving);
         let clock = Clock::start();
         let start = clock.now();
+        let left = || timeout.saturating_sub(clock.now().since(start));
+        // another thread may wait for a message
+        let Some(mut turn) = self.receiving.lock_within(left()) else {
+            return Ok(Received::Pending);
+        };
         loop {
-            let left = timeout.saturating_sub(clock.now().since(start));
-            if left.is_zero() {
-                return Ok(Received::Pending);
-            }
-            let set = |limit| self.socket.set_read_timeout(limit).map_err(Fault::Socket);
-            set(Some(left))?;
-            let step = incoming.step();
-            set(None)?;
-            match step {
+            let limit = left();
+            let ended = match self.step_within(&mut turn.value, limit)? {
                 Ok(Step::Message(message)) => return Ok(Received::Message(message)),
-                Ok(Step::End) => return self.task.wait().map(|_| Received::End),
-                Ok(Step::More) => {}
-                Err(error)
-                    if matches!(
-                        error.kind(),
-                        ErrorKind::Interrupted | ErrorKind::WouldBlock | ErrorKind::TimedOut
-                    ) => {}
-                Err(_) => return Err(self.failure()),
-            }
+                Ok(Step::More) => continue,
+                Ok(Step::End) => self.task.wait_for(left()).map(|ended| ended.map(drop)),
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) if is_timeout(&error) && limit.is_zero() => None,
+                Err(error) if is_timeout(&error) => continue,
+                Err(_) => self.task.wait_for(left()).map(|ended| Err(failure(ended))),
+            };
+            // the socket may end shortly before the stream
+            return ended.map_or(Ok(Received::Pending), |ended| ended.map(|()| Received::End));
         }
+    }
+
+    /// Reads once, and waits for bytes for `limit` at most; not at all if that is zero.
+    fn step_within(
+        &self,
+        incoming: &mut Incoming,
+        limit: Duration,
+    ) -> Result<io::Result<Step>, Fault> {
+        if limit.is_zero() {
+            let set = |is| self.socket.set_nonblocking(is).map_err(Fault::Socket);
+            set(true)?;
+            let step = incoming.step();
+            return set(false).map(|()| step);
+        }
+        let set = |limit| self.socket.set_read_timeout(limit).map_err(Fault::Socket);
+        set(Some(limit))?;
+        let step = incoming.step();
+        set(None).map(|()| step)
     }
 
     /// Ends the input of a stream that sends, so that the stream ends once all messages have arrived.
@@ -361,10 +377,7 @@ impl Stream {
 
     /// Returns the failure of a stream whose socket has failed.
     fn failure(&self) -> Error {
-        match self.task.wait() {
-            Err(error) => error,
-            Ok(_) => Fault::StreamEnded.into(),
-        }
+        failure(self.task.wait())
     }
 
     fn require(&self, direction: Direction) -> Result<(), Error> {
@@ -390,9 +403,101 @@ impl Future for &Stream {
     }
 }
 
+/// Returns the failure of a stream whose socket has failed, and which has ended like this.
+fn failure(ended: Result<StreamSummary, Error>) -> Error {
+    ended.err().unwrap_or_else(|| Fault::StreamEnded.into())
+}
+
+fn is_timeout(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
+}
+
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Maximum number of bytes of small messages that are read together.
 const BUFFER: usize = 64 << 10;
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Sender, channel};
+    use std::thread;
+
+    use lighthaul_stream::message::Report;
+
+    use super::*;
+
+    /// Returns a stream, the socket of its thread, and a sender whose drop ends the stream.
+    fn stream() -> (Stream, UnixStream, Sender<()>) {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let (running, end) = channel::<()>();
+        let task = Task::start("stream", move |_| {
+            end.recv().ok();
+            Ok(StreamSummary {
+                report: Report::default(),
+                rtt: Duration::ZERO,
+            })
+        });
+        let stream = Stream {
+            request: StreamRequest::from(Place::parse("lh://far/pipe").unwrap()),
+            task: task.unwrap(),
+            receiving: TimedLock::new(Incoming::new(ours.try_clone().unwrap())),
+            socket: ours,
+            sending: Mutex::default(),
+        };
+        (stream, theirs, running)
+    }
+
+    fn message(bytes: &[u8]) -> Vec<u8> {
+        [&(bytes.len() as u32).to_be_bytes()[..], bytes].concat()
+    }
+
+    #[test]
+    fn message_that_has_arrived_is_received_without_time() {
+        let (stream, mut theirs, running) = stream();
+        let now = || stream.receive_within(Duration::ZERO).unwrap();
+        assert_eq!(now(), Received::Pending);
+        let large = vec![7; 3 * BUFFER];
+        theirs.write_all(&message(b"one")).unwrap();
+        theirs.write_all(&message(b"")).unwrap();
+        thread::scope(|scope| {
+            scope.spawn(|| theirs.write_all(&message(&large)).unwrap());
+            assert_eq!(now(), Received::Message(b"one".to_vec()));
+            assert_eq!(now(), Received::Message(Vec::new()));
+            let waited = stream.receive_within(Duration::from_mins(1)).unwrap();
+            assert!(waited == Received::Message(large.clone()));
+        });
+        // the rest of a message may come later
+        theirs.write_all(&message(b"two")[..5]).unwrap();
+        assert_eq!(now(), Received::Pending);
+        theirs.write_all(b"wo").unwrap();
+        assert_eq!(now(), Received::Message(b"two".to_vec()));
+        // the end needs no time either, nor does a wait for it
+        theirs.shutdown(Shutdown::Both).unwrap();
+        assert_eq!(now(), Received::Pending);
+        drop(running);
+        let end = stream.receive_within(Duration::from_mins(1)).unwrap();
+        assert_eq!((end, now()), (Received::End, Received::End));
+    }
+
+    #[test]
+    fn wait_beside_another_receiver_ends_in_time() {
+        let (stream, mut theirs, _running) = stream();
+        thread::scope(|scope| {
+            let first = scope.spawn(|| stream.receive().unwrap());
+            while stream.receiving.lock_within(Duration::ZERO).is_some() {
+                thread::yield_now();
+            }
+            for millis in [0, 5] {
+                let received = stream.receive_within(Duration::from_millis(millis));
+                assert_eq!(received.unwrap(), Received::Pending);
+            }
+            theirs.write_all(&message(b"one")).unwrap();
+            assert_eq!(first.join().unwrap(), Some(b"one".to_vec()));
+        });
+        theirs.write_all(&message(b"two")).unwrap();
+        let next = stream.receive_within(Duration::ZERO).unwrap();
+        assert_eq!(next, Received::Message(b"two".to_vec()));
+    }
+}
