@@ -2,11 +2,9 @@
 //!
 //! - [`mod@copy`], [`object_copy`]: a copy with an object store; [`files`]: lists, attributes and removals
 //! - [`serving`]: buckets that a daemon serves as directories
-//! - [`fault`]: faults; `answers`: answers of stores, for tests
-//! - `stores`: clients of stores, with the feature of this name
+//! - [`fault`]: faults
+//! - `stores`: copies with the clients of stores, with the feature of this name
 
-#[cfg(feature = "stores")]
-pub mod answers;
 pub mod copy;
 pub mod fault;
 pub mod files;

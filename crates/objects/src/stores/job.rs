@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use lighthaul_buckets::call_error::{CallError, Reason};
+use lighthaul_buckets::client::Patience;
 use lighthaul_files::list::PathList;
 use lighthaul_files::naming::Naming;
 use lighthaul_files::options::Options;
@@ -12,8 +14,6 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{JoinSet, spawn_blocking};
 
 use crate::fault::Fault;
-use crate::stores::bucket::call_error::{CallError, Reason};
-use crate::stores::bucket::client::Patience;
 use crate::stores::report::Report;
 
 /// Copy to make.

@@ -4,6 +4,10 @@
 
 use std::collections::BTreeSet;
 
+use lighthaul_buckets::attributes::{Listed, Stamp};
+use lighthaul_buckets::call_error::{CallError, Reason};
+use lighthaul_buckets::client::Patience;
+use lighthaul_buckets::store::Bucket;
 use lighthaul_files::request::{FileInfo, FileKind, FileReply, FileRequest};
 use lighthaul_io::error::Error as World;
 use lighthaul_io::host::interrupt;
@@ -11,11 +15,8 @@ use lighthaul_remote::place::Place;
 use lighthaul_session::error::{Code, Error};
 
 use crate::fault::Fault;
-use crate::stores::bucket::attributes::{Listed, Stamp};
-use crate::stores::bucket::call_error::{CallError, Reason};
-use crate::stores::bucket::client::Patience;
-use crate::stores::bucket::store::{Bucket, Store};
 use crate::stores::keys;
+use crate::stores::places;
 use crate::stores::run::runtime;
 
 /// Executes a request.
@@ -29,7 +30,7 @@ pub(crate) fn execute(
         redirects: true,
         stall: STALL,
     };
-    let (bucket, _) = Bucket::open(place, patience)?;
+    let (bucket, _) = places::open(place, patience)?;
     let mut executor = Executor {
         bucket,
         take,
@@ -195,7 +196,7 @@ impl Executor<'_> {
     /// Removes an object, or all below a prefix.
     async fn remove(&mut self, key: &str, recursive: bool) -> Result<(), Error> {
         let failed = self.failed("remove", key);
-        if let Store::Web(_) = &*self.bucket.store {
+        if self.bucket.web().is_some() {
             return Err(failed(CallError::new(
                 Reason::Unsupported,
                 "a web server is only a source of copies",

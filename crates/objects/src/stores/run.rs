@@ -6,6 +6,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
 use lighthaul_base::Instant;
+use lighthaul_buckets::client::Patience;
 use lighthaul_copy::watch::{CopyEvent, Start, Summary, Watcher};
 use lighthaul_files::digest::DigestKind;
 use lighthaul_files::list::PathList;
@@ -20,7 +21,6 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::fault::Fault;
 use crate::object_copy::ObjectCopy;
-use crate::stores::bucket::client::Patience;
 use crate::stores::job::Job;
 use crate::stores::report::Report;
 use crate::stores::{download, relay, upload};

@@ -5,6 +5,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use lighthaul_buckets::attributes::{Condition, Stamp};
+use lighthaul_buckets::call_error::Reason;
 use lighthaul_files::listed::ListWalk;
 use lighthaul_files::manifest::{Entry, EntryKind};
 use lighthaul_files::naming::Naming;
@@ -16,8 +18,6 @@ use tokio::sync::mpsc::{Receiver, channel};
 use tokio::task::{JoinSet, spawn_blocking};
 
 use crate::fault::Fault;
-use crate::stores::bucket::attributes::{Condition, Stamp};
-use crate::stores::bucket::call_error::Reason;
 use crate::stores::decision::{self, Decision, There, Version};
 use crate::stores::deletion;
 use crate::stores::job::{Job, PART, Seen, join};
@@ -268,7 +268,7 @@ async fn small(
     source: &SourceFile,
     condition: &Condition,
 ) -> Result<Option<bool>, Error> {
-    let failed = |error: crate::stores::bucket::call_error::CallError| {
+    let failed = |error: lighthaul_buckets::call_error::CallError| {
         error.during(format!("cannot write {}", item.bucket.url(&item.key)))
     };
     let _room = job.room(source.size).await.map_err(failed)?;

@@ -5,6 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use lighthaul_buckets::attributes::{Condition, Listed, Stamp};
+use lighthaul_buckets::call_error::{CallError, Reason};
+use lighthaul_buckets::client::Patience;
 use lighthaul_copy::object_target::{
     NewObject, ObjectFolder, ObjectTarget, ObjectUpload, StoredObject, WriteCondition,
 };
@@ -12,12 +15,9 @@ use lighthaul_remote::place::Place;
 use lighthaul_session::error::Error;
 
 use crate::fault::Fault;
-use crate::stores::bucket::attributes::{Condition, Listed, Stamp};
-use crate::stores::bucket::call_error::{CallError, Reason};
-use crate::stores::bucket::client::Patience;
-use crate::stores::bucket::store::Bucket;
 use crate::stores::job::PART;
 use crate::stores::keys;
+use crate::stores::places;
 use crate::stores::serving::bucket_upload::{BucketUpload, Target};
 use crate::stores::serving::served_bucket::ServedBucket;
 
@@ -54,7 +54,7 @@ impl BucketTarget {
             stall: STALL,
             redirects: false,
         };
-        let (bucket, key) = Bucket::open(place, patience)?;
+        let (bucket, key) = places::open(place, patience)?;
         let shared = ServedBucket::new(bucket, spool_folder)?;
         let prefix = keys::folder(&key);
         let url = shared.bucket.url(&prefix);

@@ -5,16 +5,16 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use bytes::Bytes;
+use lighthaul_buckets::attributes::{Condition, HeldPart, Stamp};
+use lighthaul_buckets::call_error::{CallError, Reason};
+use lighthaul_buckets::checksum;
+use lighthaul_buckets::store::{Bucket, Upload};
 use lighthaul_copy::object_target::{ObjectUpload, Published};
 use lighthaul_session::error::{Code, Error};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinHandle;
 
 use crate::fault::Fault;
-use crate::stores::bucket::attributes::{Condition, HeldPart, Stamp};
-use crate::stores::bucket::call_error::{CallError, Reason};
-use crate::stores::bucket::checksum;
-use crate::stores::bucket::store::{Bucket, Upload};
 use crate::stores::job::{PART, part_len};
 use crate::stores::serving::open_parts::{OpenParts, WholePart};
 use crate::stores::serving::served_bucket::ServedBucket;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::stores::bucket::checksum;
+use lighthaul_buckets::checksum;
 
 /// Parts that have some of their bytes, by number.
 #[derive(Debug)]

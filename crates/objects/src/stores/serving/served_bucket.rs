@@ -5,12 +5,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use lighthaul_buckets::call_error::{CallError, Reason};
+use lighthaul_buckets::store::Bucket;
 use lighthaul_session::error::Error;
 use tokio::runtime::Runtime;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::stores::bucket::call_error::{CallError, Reason};
-use crate::stores::bucket::store::Bucket;
 use crate::stores::keys;
 use crate::stores::object_names::unusable;
 use crate::stores::run::runtime;

@@ -15,9 +15,9 @@ use reqwest::Url;
 use reqwest::redirect::Policy;
 use tokio::time::{sleep, timeout};
 
-use crate::stores::bucket::body::Body;
-use crate::stores::bucket::call_error::{CallError, Reason};
-use crate::stores::environment;
+use crate::body::Body;
+use crate::call_error::{CallError, Reason};
+use crate::environment;
 
 /// Client of one server.
 #[derive(Debug)]
@@ -26,12 +26,15 @@ pub(crate) struct Client {
     patience: Patience,
 }
 
-/// Number of retries, time without progress after which a request has failed, and redirects of web servers.
+/// Limits of requests.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Patience {
-    pub(crate) retries: u32,
-    pub(crate) stall: Duration,
-    pub(crate) redirects: bool,
+pub struct Patience {
+    /// Number of retries of each request.
+    pub retries: u32,
+    /// Time without progress after which a request has failed.
+    pub stall: Duration,
+    /// Follows redirects of web servers.
+    pub redirects: bool,
 }
 
 /// Request before it is signed.
@@ -180,19 +183,19 @@ impl Client {
         let text = format!("no answer within {} s", self.patience.stall.as_secs());
         CallError::new(Reason::Network, text)
     }
+}
 
-    /// Waits before the next attempt, if the failure passes and there is another attempt.
-    pub(crate) async fn retry(
-        error: CallError,
-        pauses: &mut (impl Iterator<Item = Duration> + Send),
-    ) -> Result<(), CallError> {
-        match pauses.next().filter(|_| error.is_passing()) {
-            Some(pause) => {
-                sleep(pause).await;
-                Ok(())
-            }
-            None => Err(error),
+/// Waits before the next attempt, if the failure passes and there is another attempt.
+pub async fn retry(
+    error: CallError,
+    pauses: &mut (impl Iterator<Item = Duration> + Send),
+) -> Result<(), CallError> {
+    match pauses.next().filter(|_| error.is_passing()) {
+        Some(pause) => {
+            sleep(pause).await;
+            Ok(())
         }
+        None => Err(error),
     }
 }
 
