@@ -1,5 +1,6 @@
 //! Requests over HTTP with retries, and with limits on time and on the size of answers.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,6 +14,7 @@ use object_store::client::{
 use object_store::{Certificate, ClientOptions};
 use reqwest::Url;
 use reqwest::redirect::Policy;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, timeout};
 
 use crate::body::Body;
@@ -24,6 +26,8 @@ use crate::environment;
 pub(crate) struct Client {
     http: HttpClient,
     patience: Patience,
+    /// Seats of requests that run at a time.
+    seats: Arc<Semaphore>,
 }
 
 /// Limits of requests.
@@ -35,6 +39,8 @@ pub struct Patience {
     pub stall: Duration,
     /// Follows redirects of web servers.
     pub redirects: bool,
+    /// Maximum number of requests at a time; others wait. An answer counts until all of it has come.
+    pub requests_max: usize,
 }
 
 /// Request before it is signed.
@@ -69,6 +75,7 @@ impl Client {
         let failed = |error| CallError::of_store(&error).during("cannot use HTTP");
         Ok(Self {
             http: http.map_err(failed)?,
+            seats: patience.seats(),
             patience,
         })
     }
@@ -105,6 +112,7 @@ impl Client {
             }));
         Ok(Self {
             http: HttpClient::new(client.build().map_err(failed)?),
+            seats: patience.seats(),
             patience,
         })
     }
@@ -122,6 +130,9 @@ impl Client {
         request: HttpRequest,
         failure: impl Fn(StatusCode, &HeaderMap, &str) -> CallError + Send,
     ) -> Result<(StatusCode, HeaderMap, Chunks), CallError> {
+        // the wait for a seat is no silence of the store
+        let seat = Arc::clone(&self.seats).acquire_owned().await;
+        let seat = seat.map_err(|_| CallError::new(Reason::Broken, "the client has ended"))?;
         // a slow path takes long for the body of a request
         let bytes = request.body().content_length() as u64;
         let patience = self.patience.stall + Duration::from_secs(bytes / SLOWEST);
@@ -129,7 +140,7 @@ impl Client {
         let answered = answered.map_err(|_| self.silent())?;
         let answered = answered.map_err(|error| CallError::of_network(&error))?;
         let (head, body) = answered.into_parts();
-        let mut chunks = chunks(body);
+        let mut chunks = chunks(body, seat);
         if head.status.is_success() {
             return Ok((head.status, head.headers, chunks));
         }
@@ -200,6 +211,13 @@ pub async fn retry(
 }
 
 impl Patience {
+    /// Returns seats for the requests that may run at a time.
+    fn seats(self) -> Arc<Semaphore> {
+        Arc::new(Semaphore::new(
+            self.requests_max.min(Semaphore::MAX_PERMITS),
+        ))
+    }
+
     /// Returns the options of clients. They do not limit the time of a request, which may have a large body.
     pub(crate) fn options(self) -> Result<ClientOptions, Error> {
         let mut options = ClientOptions::new();
@@ -272,9 +290,13 @@ impl Call {
     }
 }
 
-fn chunks(body: HttpResponseBody) -> Chunks {
+/// Returns the bytes of a body as they come. The seat is free at their end.
+fn chunks(body: HttpResponseBody, seat: OwnedSemaphorePermit) -> Chunks {
     let chunks = body.bytes_stream();
-    let chunks = chunks.map(|chunk| chunk.map_err(|error| CallError::of_network(&error)));
+    let chunks = chunks.map(move |chunk| {
+        let _held = &seat;
+        chunk.map_err(|error| CallError::of_network(&error))
+    });
     chunks.boxed()
 }
 

@@ -29,6 +29,7 @@ pub(crate) fn execute(
         retries: RETRIES,
         redirects: true,
         stall: STALL,
+        requests_max: usize::MAX,
     };
     let (bucket, _) = places::open(place, patience)?;
     let mut executor = Executor {

@@ -47,6 +47,7 @@ pub(crate) fn run(
         retries: copy.retries,
         redirects: copy.redirects,
         stall: copy.options.stall_timeout(),
+        requests_max: usize::MAX,
     };
     let report = Report::new(events, copy.options);
     let places = (copy.sources, copy.target, copy.exact);

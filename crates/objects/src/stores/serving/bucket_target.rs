@@ -15,11 +15,13 @@ use lighthaul_remote::place::Place;
 use lighthaul_session::error::Error;
 
 use crate::fault::Fault;
+use crate::spool_space::SpoolPlace;
 use crate::stores::job::PART;
 use crate::stores::keys;
 use crate::stores::places;
 use crate::stores::serving::bucket_upload::{BucketUpload, Target};
 use crate::stores::serving::served_bucket::ServedBucket;
+use crate::stores::serving::spool::remove_leftovers;
 
 /// Bucket, or a prefix of it, as a directory.
 #[derive(Debug)]
@@ -38,9 +40,9 @@ struct Folder {
 }
 
 impl BucketTarget {
-    /// Opens the bucket of `place`. Bytes whose parts are not complete are in `spool_folder`. Looks at the bucket, so
+    /// Opens the bucket of `place`. Bytes whose parts are not complete are in `spool`. Looks at the bucket, so
     /// that a wrong setting fails at once.
-    pub(crate) fn open(place: &Place, spool_folder: &Path) -> Result<Self, Error> {
+    pub(crate) fn open(place: &Place, spool: &SpoolPlace) -> Result<Self, Error> {
         let is_s3 = matches!(place, Place::Object { scheme, .. } if scheme == "s3");
         if !is_s3 {
             let text = format!(
@@ -53,15 +55,17 @@ impl BucketTarget {
             retries: RETRIES,
             stall: STALL,
             redirects: false,
+            requests_max: REQUESTS_MAX,
         };
         let (bucket, key) = places::open(place, patience)?;
-        let shared = ServedBucket::new(bucket, spool_folder)?;
+        let shared = ServedBucket::new(bucket, spool)?;
         let prefix = keys::folder(&key);
         let url = shared.bucket.url(&prefix);
         let any = shared.runtime.block_on(shared.bucket.has_any(&prefix));
         any.map_err(|error| error.during(format!("cannot serve {url}")))?;
+        remove_leftovers(&spool.folder);
         shared.spool(PART).map_err(|error| {
-            let folder = spool_folder.display();
+            let folder = spool.folder.display();
             CallError::new(Reason::Unsupported, error.to_string())
                 .during(format!("cannot use the spool directory {folder}"))
         })?;
@@ -145,6 +149,8 @@ impl ObjectFolder for Folder {
     }
 }
 
+/// Maximum number of requests to a bucket at a time, of all clients.
+const REQUESTS_MAX: usize = 64;
 /// Retries of each request.
 const RETRIES: u32 = 5;
 /// Time without progress after which a request has failed.

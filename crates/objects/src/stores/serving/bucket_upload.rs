@@ -5,6 +5,7 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use bytes::Bytes;
+use lighthaul_base::Size;
 use lighthaul_buckets::attributes::{Condition, HeldPart, Stamp};
 use lighthaul_buckets::call_error::{CallError, Reason};
 use lighthaul_buckets::checksum;
@@ -18,7 +19,7 @@ use crate::fault::Fault;
 use crate::stores::job::{PART, part_len};
 use crate::stores::serving::open_parts::{OpenParts, WholePart};
 use crate::stores::serving::served_bucket::ServedBucket;
-use crate::stores::serving::spool::Spool;
+use crate::stores::serving::spool::{Slot, Spool};
 
 /// Object that is uploaded.
 #[derive(Debug)]
@@ -34,8 +35,10 @@ pub(crate) struct Target {
 pub(crate) struct BucketUpload {
     shared: Arc<ServedBucket>,
     target: Arc<Target>,
+    /// Number among all uploads of the daemon.
+    number: u64,
     spool: Arc<Spool>,
-    parts: Mutex<OpenParts>,
+    parts: Mutex<OpenParts<Arc<Slot>>>,
     state: Mutex<State>,
     /// Failure of a part, after which no more are sent.
     broken: Arc<OnceLock<CallError>>,
@@ -48,28 +51,33 @@ struct State {
     upload: Option<Upload>,
     sent: BTreeMap<u64, JoinHandle<Result<HeldPart, CallError>>>,
     /// The only part of a small object, once it is complete.
-    only: Option<WholePart>,
+    only: Option<Whole>,
     done: Option<Result<Publishing, Error>>,
 }
 
+type Whole = WholePart<Arc<Slot>>;
 type Publishing = JoinHandle<Result<Published, CallError>>;
 
 impl BucketUpload {
     pub(crate) fn new(shared: &Arc<ServedBucket>, target: Target) -> Result<Self, Error> {
         let len = part_len(target.size);
+        if len.min(target.size) > shared.space.max() {
+            return Err(too_small(&target, shared));
+        }
         let spool = shared.spool(len);
         let spool = spool.map_err(|error| spooled(&target, shared, &error))?;
         Ok(Self {
             parts: Mutex::new(OpenParts::new(target.size, len)),
             shared: Arc::clone(shared),
             target: Arc::new(target),
+            number: shared.space.next_upload(),
             spool,
             state: Mutex::default(),
             broken: Arc::default(),
         })
     }
 
-    fn parts(&self) -> MutexGuard<'_, OpenParts> {
+    fn parts(&self) -> MutexGuard<'_, OpenParts<Arc<Slot>>> {
         self.parts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -82,25 +90,46 @@ impl BucketUpload {
         error.during(format!("cannot write {url}"))
     }
 
+    /// Returns the slot of a part of `len` bytes. Waits until there is space for it.
+    fn slot(&self, number: u64, len: u64) -> Result<Arc<Slot>, Error> {
+        let found = self.parts().find(number);
+        if let Some(slot) = found {
+            return Ok(slot);
+        }
+        let Some(space) = self.shared.space.take(self.number, len) else {
+            return Err(full(&self.target, &self.shared));
+        };
+        let slot = Arc::new(self.spool.slot(space));
+        // another lane may have begun the part meanwhile
+        Ok(self.parts().begin(number, slot))
+    }
+
+    /// Frees what this upload has in the spool, since it has failed.
+    fn give_up_parts(&self) {
+        self.parts().clear();
+        self.state().only = None;
+    }
+
     /// Reads a complete part from the spool, and frees its slot. Waits until there is room in memory.
-    fn take(&self, part: WholePart) -> Result<(Bytes, OwnedSemaphorePermit), Error> {
-        let room = self
-            .shared
-            .room(part.len)
-            .map_err(|error| self.failed(error));
-        let read = self.spool.read(part.slot, part.len);
-        self.spool.free(part.slot);
+    fn take(&self, part: Whole) -> Result<(Bytes, OwnedSemaphorePermit), Error> {
+        let leaving = self.shared.space.leaving();
+        let room = self.shared.room(part.len);
+        drop(leaving);
+        let room = room.map_err(|error| self.failed(error))?;
+        let read = part.slot.read(part.len);
+        drop(part.slot);
         let bytes = read.map_err(|error| spooled(&self.target, &self.shared, &error))?;
         // the bytes that came from the network had this checksum
         if checksum::of(&bytes) != part.crc {
             let text = "its bytes have changed on the way through this host";
             return Err(self.failed(CallError::new(Reason::Integrity, text)));
         }
-        Ok((bytes.into(), room?))
+        Ok((bytes.into(), room))
     }
 
     /// Sends a part of a large object.
-    fn send(&self, part: WholePart) -> Result<(), Error> {
+    fn send(&self, part: Whole) -> Result<(), Error> {
+        let number = part.number;
         let (bytes, room) = self.take(part)?;
         let mut state = self.state();
         let State { upload, sent, .. } = &mut *state;
@@ -115,11 +144,11 @@ impl BucketUpload {
                 none.insert(begun.map_err(|error| self.failed(error))?)
             }
         };
-        let number = u32::try_from(part.number + 1).unwrap_or(u32::MAX);
+        let nth = u32::try_from(number + 1).unwrap_or(u32::MAX);
         let send = self
             .shared
             .bucket
-            .send_part(&self.target.key, upload, (number, bytes));
+            .send_part(&self.target.key, upload, (nth, bytes));
         let broken = Arc::clone(&self.broken);
         let task = self.shared.runtime.spawn(async move {
             let sent = send.await;
@@ -129,7 +158,25 @@ impl BucketUpload {
             drop(room);
             sent
         });
-        sent.insert(part.number, task);
+        sent.insert(number, task);
+        Ok(())
+    }
+
+    /// Takes bytes, all of one part.
+    fn write_part(&self, number: u64, (at, bytes): (u64, &[u8])) -> Result<(), Error> {
+        let from = number * part_len(self.target.size);
+        let (_, end) = self.parts().at(at);
+        let slot = self.slot(number, end - from)?;
+        let written = slot.write(bytes, at - from);
+        drop(slot);
+        written.map_err(|error| spooled(&self.target, &self.shared, &error))?;
+        let crc = checksum::of(bytes);
+        let whole = self.parts().add(at, bytes.len() as u64, crc);
+        match whole {
+            Some(part) if self.target.size <= PART => self.state().only = Some(part),
+            Some(part) => self.send(part)?,
+            None => {}
+        }
         Ok(())
     }
 }
@@ -137,6 +184,7 @@ impl BucketUpload {
 impl ObjectUpload for BucketUpload {
     fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
         if let Some(error) = self.broken.get() {
+            self.give_up_parts();
             return Err(self.failed(error.clone()));
         }
         let (mut at, mut rest) = (offset, bytes);
@@ -148,17 +196,8 @@ impl ObjectUpload for BucketUpload {
                 return Err(self.failed(CallError::new(Reason::Broken, text)));
             }
             let (now, later) = rest.split_at(len.min(rest.len()));
-            let slot = self.parts().slot(number, || self.spool.take());
-            let from = number * part_len(self.target.size);
-            let written = self.spool.write(slot, now, at - from);
-            written.map_err(|error| spooled(&self.target, &self.shared, &error))?;
-            let crc = checksum::of(now);
-            let whole = self.parts().add(at, now.len() as u64, crc);
-            match whole {
-                Some(part) if self.target.size <= PART => self.state().only = Some(part),
-                Some(part) => self.send(part)?,
-                None => {}
-            }
+            self.write_part(number, (at, now))
+                .inspect_err(|_| self.give_up_parts())?;
             at += now.len() as u64;
             rest = later;
         }
@@ -238,12 +277,8 @@ impl BucketUpload {
 
 impl Drop for BucketUpload {
     fn drop(&mut self) {
-        let slots = self.parts().take_slots();
-        let State {
-            upload, sent, only, ..
-        } = std::mem::take(&mut *self.state());
-        let slots = slots.into_iter().chain(only.map(|part| part.slot));
-        slots.for_each(|slot| self.spool.free(slot));
+        self.give_up_parts();
+        let State { upload, sent, .. } = std::mem::take(&mut *self.state());
         if let Some(mut upload) = upload {
             let (bucket, target) = self.own();
             self.shared.runtime.spawn(async move {
@@ -268,6 +303,33 @@ fn published(made: Result<bool, CallError>) -> Result<Published, CallError> {
 
 fn unpublished() -> CallError {
     CallError::new(Reason::Broken, "the upload was interrupted")
+}
+
+/// Returns the error of an upload for whose parts there is no space.
+fn full(target: &Target, shared: &ServedBucket) -> Error {
+    Fault::Failed {
+        what: format!("cannot write {}", shared.bucket.url(&target.key)),
+        why: format!(
+            "the spool of the daemon is full ({}); copy again later, or raise --spool-max there",
+            Size(shared.space.max())
+        ),
+        code: Code::Io,
+    }
+    .into()
+}
+
+/// Returns the error of an object with parts that are larger than the whole spool.
+fn too_small(target: &Target, shared: &ServedBucket) -> Error {
+    Fault::Failed {
+        what: format!("cannot write {}", shared.bucket.url(&target.key)),
+        why: format!(
+            "its parts have {}, more than the spool of the daemon ({}); raise --spool-max there",
+            Size(part_len(target.size)),
+            Size(shared.space.max())
+        ),
+        code: Code::Io,
+    }
+    .into()
 }
 
 /// Returns the error of the file of incomplete parts.

@@ -11,6 +11,7 @@ use lighthaul_session::error::Error;
 use tokio::runtime::Runtime;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::spool_space::{SpoolPlace, SpoolSpace};
 use crate::stores::keys;
 use crate::stores::object_names::unusable;
 use crate::stores::run::runtime;
@@ -23,19 +24,22 @@ pub(crate) struct ServedBucket {
     pub(crate) runtime: Runtime,
     /// Room for complete parts in memory, in KiB.
     memory: Arc<Semaphore>,
+    /// Space of incomplete parts on disk.
+    pub(crate) space: Arc<SpoolSpace>,
     spool_folder: PathBuf,
     /// Spools, by the length of their slots.
     spools: Mutex<BTreeMap<u64, Arc<Spool>>>,
 }
 
 impl ServedBucket {
-    /// Creates the uploads to a bucket, with spools in `spool_folder`.
-    pub(crate) fn new(bucket: Bucket, spool_folder: &Path) -> Result<Self, Error> {
+    /// Creates the uploads to a bucket, with the place of their incomplete parts.
+    pub(crate) fn new(bucket: Bucket, spool: &SpoolPlace) -> Result<Self, Error> {
         Ok(Self {
             bucket,
             runtime: runtime()?,
             memory: Arc::new(Semaphore::new(MEMORY_KIB as usize)),
-            spool_folder: spool_folder.to_owned(),
+            space: Arc::clone(&spool.space),
+            spool_folder: spool.folder.clone(),
             spools: Mutex::default(),
         })
     }
