@@ -3,7 +3,7 @@
 //! A store has a name, which clients see as a directory of the root. Rights count as they do for a directory of this
 //! name: a client that sees only another directory does not reach the store.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -13,8 +13,10 @@ use lighthaul_copy::object_target::ObjectTarget;
 use lighthaul_files::digest::DigestKind;
 use lighthaul_files::mode_changes::ModeChanges;
 use lighthaul_files::options::{DeltaMode, Options};
+use lighthaul_fs::file_access::FileAccess;
+use lighthaul_fs::reserved_names::ReservedNames;
 use lighthaul_receive::target_folder::TargetFolder;
-use lighthaul_session::error::Error;
+use lighthaul_session::error::{Error, FileAction};
 
 use crate::error::Fault;
 use crate::request::Request;
@@ -36,6 +38,24 @@ pub(crate) fn open(
     options.delta = DeltaMode::Never;
     let place = (store, Path::new("/").join(name));
     TargetFolder::in_store((&path, target.landing), place).map(Some)
+}
+
+/// Opens the directory that a client sees as `/`. No file there can get the name of a store, however its path is spelled.
+pub(crate) fn access(settings: &Settings, rights: &Rights) -> Result<FileAccess, Error> {
+    let access = rights.access()?;
+    if settings.stores.is_empty() {
+        return Ok(access);
+    }
+    let root = top(settings);
+    let names = settings.stores.keys().map(OsString::from);
+    let reserved = ReservedNames::of(root, names, "an object store has this name");
+    let reserved = reserved.map_err(|error| Error::file(FileAction::OpenRoot, root, &error))?;
+    Ok(access.reserving(reserved))
+}
+
+/// Returns the directory that has the names of the stores.
+fn top(settings: &Settings) -> &Path {
+    settings.root.as_deref().unwrap_or_else(|| Path::new("/"))
 }
 
 /// Refuses requests for what is in stores, except copies to them.
@@ -74,7 +94,7 @@ fn find<'a>(
     if settings.stores.is_empty() {
         return None;
     }
-    let top = settings.root.as_deref().unwrap_or_else(|| Path::new("/"));
+    let top = top(settings);
     let own = match &rights.root {
         Some(root) => root.strip_prefix(top).ok()?,
         None => Path::new(""),

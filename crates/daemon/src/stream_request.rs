@@ -19,18 +19,16 @@ use crate::rights::Rights;
 
 /// Carries a stream between a client and a pipe or file.
 pub(crate) fn serve_stream(
-    session: &Session,
-    role: &Role,
+    (session, role): (&Session, &Role),
     wanted: &StreamRequest,
     hello: &Hello,
-    rights: &Rights,
+    (rights, access): (&Rights, &FileAccess),
 ) -> Result<Summary, Error> {
     let path = PathBuf::from(OsStr::from_bytes(&wanted.path));
-    let access = rights.access()?;
-    if !rights.special && is_device(&access, &path) {
+    if !rights.special && is_device(access, &path) {
         return Err(Fault::Device(path).into());
     }
-    let file = stream::end::open(&access, &path, wanted.to)?;
+    let file = stream::end::open(access, &path, wanted.to)?;
     session.say(&Message::Welcome)?;
     let settings = stream::run::Settings {
         plain: hello.plain,

@@ -18,6 +18,9 @@ mod running;
 #[path = "../cp/scratch.rs"]
 mod scratch;
 mod served;
+mod served_bounds;
+mod served_daemon;
+mod served_names;
 mod server;
 mod verified;
 mod web;
