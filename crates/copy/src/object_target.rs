@@ -39,6 +39,8 @@ pub struct StoredObject {
     pub seconds: i64,
     /// Nanoseconds of this time.
     pub nanos: u32,
+    /// True if it is the time of the source.
+    pub has_source_time: bool,
     /// Version of the object.
     pub version: Option<String>,
 }
@@ -54,6 +56,9 @@ pub struct NewObject<'a> {
     pub time: (i64, u32),
     /// Condition under which the object gets its name.
     pub condition: WriteCondition,
+    /// Leaves the check of the condition to the store, so that no other program can write between check and change.
+    /// Otherwise a store without such checks is asked about the object just before.
+    pub is_strict: bool,
 }
 
 /// Condition under which an object gets its name.
@@ -86,6 +91,6 @@ pub enum Published {
     Verified,
     /// The store reports no checksums.
     Unverified,
-    /// The condition does not hold any more, so the object stays as it is.
+    /// The condition does not hold any more, since another program has written or removed the object. It stays as it is.
     Overtaken,
 }

@@ -2,54 +2,14 @@
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::sync::{Arc, Condvar, Mutex};
-use std::time::Duration;
+use std::sync::Arc;
 
+use crate::gate::Gate;
 use crate::proxy::{Fault, Proxy};
 use crate::running::becomes_true;
 use crate::scratch::names;
 use crate::served_daemon::{Daemon, LARGE};
 use crate::server::Server;
-
-/// Counts requests that are in work at a time, and holds them until it is open.
-#[derive(Debug, Default)]
-struct Gate {
-    state: Mutex<GateState>,
-    changed: Condvar,
-}
-
-#[derive(Debug, Default)]
-struct GateState {
-    is_open: bool,
-    now: usize,
-    most: usize,
-}
-
-impl Gate {
-    /// Holds a request until the gate is open.
-    fn pass(&self) {
-        let mut state = self.state.lock().unwrap();
-        state.now += 1;
-        state.most = state.most.max(state.now);
-        let is_closed = |state: &mut GateState| !state.is_open;
-        let waited = self
-            .changed
-            .wait_timeout_while(state, GATE_TIMEOUT, is_closed);
-        waited.unwrap().0.now -= 1;
-    }
-
-    fn open(&self) {
-        self.state.lock().unwrap().is_open = true;
-        self.changed.notify_all();
-    }
-
-    fn now(&self) -> usize {
-        self.state.lock().unwrap().now
-    }
-}
-
-/// Time after which a closed gate opens, so that a test that fails ends.
-const GATE_TIMEOUT: Duration = Duration::from_secs(60);
 
 #[test]
 fn all_clients_together_send_at_most_64_requests_at_a_time() {
@@ -77,7 +37,7 @@ fn all_clients_together_send_at_most_64_requests_at_a_time() {
     for client in clients {
         client.finish().assert_succeeded();
     }
-    assert_eq!(gate.state.lock().unwrap().most, 64);
+    assert_eq!(gate.most(), 64);
     assert_eq!(server.keys().len(), 240);
 }
 

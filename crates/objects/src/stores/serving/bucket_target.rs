@@ -129,6 +129,7 @@ impl ObjectFolder for Folder {
             size: found.size,
             seconds: found.time().seconds,
             nanos: found.time().nanos,
+            has_source_time: found.stamp.is_some(),
             version: found.etag,
         }))
     }
@@ -144,6 +145,7 @@ impl ObjectFolder for Folder {
                 WriteCondition::Absent => Condition::Absent,
                 WriteCondition::Unchanged(etag) => Condition::Unchanged(etag.clone()),
             },
+            is_strict: object.is_strict,
         };
         Ok(Box::new(BucketUpload::new(&self.shared, target)?))
     }

@@ -28,6 +28,8 @@ pub(crate) struct Target {
     pub(crate) size: u64,
     pub(crate) stamp: Stamp,
     pub(crate) condition: Condition,
+    /// The store checks the condition itself, as part of the request.
+    pub(crate) is_strict: bool,
 }
 
 /// Upload of one object. An object of one part is sent when it is published, in one request.
@@ -232,10 +234,23 @@ impl BucketUpload {
     fn put(&self, bytes: Bytes, room: Option<OwnedSemaphorePermit>) -> Publishing {
         let (bucket, target) = self.own();
         self.shared.runtime.spawn(async move {
-            let how = (Some(target.stamp), &target.condition);
-            let written = bucket.write(&target.key, bytes, how).await;
+            let crc = Some(checksum::of(&bytes));
+            let write = |condition: Condition| {
+                let (bucket, target, bytes) = (&bucket, &target, bytes.clone());
+                async move {
+                    let how = (Some(target.stamp), &condition);
+                    bucket.write(&target.key, bytes, how).await
+                }
+            };
+            let mut written = write(target.condition.clone()).await;
+            if may_check(&target, &written) {
+                written = match checked(&bucket, &target).await {
+                    Ok(()) => write(Condition::Always).await,
+                    Err(error) => Err(error),
+                };
+            }
             drop(room);
-            published(written)
+            published(&bucket, &target, (written, crc)).await
         })
     }
 
@@ -245,27 +260,32 @@ impl BucketUpload {
         let State { upload, sent, .. } = std::mem::take(&mut *self.state());
         self.shared.runtime.spawn(async move {
             let mut upload = upload.ok_or_else(unpublished)?;
-            let made = async {
-                let (mut parts, mut whole, mut size) = (Vec::new(), Some(checksum::of(&[])), 0);
-                for task in sent.into_values() {
-                    let part = task.await.map_err(|_| unpublished())??;
-                    let joined = whole.zip(part.crc);
-                    whole = joined.map(|(crc, more)| checksum::combined(crc, more, part.size));
-                    size += part.size;
-                    parts.push(part);
+            let gathered = gathered(&target, sent).await;
+            let (parts, whole) = match gathered {
+                Ok(gathered) => gathered,
+                Err(error) => {
+                    bucket.abort(&target.key, &mut upload).await.ok();
+                    return Err(error);
                 }
-                if size != target.size {
-                    return Err(unpublished());
-                }
-                let how = (whole, &target.condition);
-                let to = (target.key.as_str(), &mut upload);
-                bucket.complete(to, &parts, how).await
             };
-            let made = made.await;
+            let how = (whole, &target.condition);
+            let mut made = bucket
+                .complete((&target.key, &mut upload), &parts, how)
+                .await;
+            if may_check(&target, &made) {
+                made = match checked(&bucket, &target).await {
+                    Ok(()) => {
+                        let how = (whole, &Condition::Always);
+                        let to = (target.key.as_str(), &mut upload);
+                        bucket.complete(to, &parts, how).await
+                    }
+                    Err(error) => Err(error),
+                };
+            }
             if made.is_err() {
                 bucket.abort(&target.key, &mut upload).await.ok();
             }
-            published(made)
+            published(&bucket, &target, (made, whole)).await
         })
     }
 
@@ -292,12 +312,70 @@ impl Drop for BucketUpload {
     }
 }
 
-fn published(made: Result<bool, CallError>) -> Result<Published, CallError> {
-    match made {
-        Ok(true) => Ok(Published::Verified),
-        Ok(false) => Ok(Published::Unverified),
-        Err(error) if error.reason == Reason::Condition => Ok(Published::Overtaken),
-        Err(error) => Err(error),
+/// Waits for the parts of an object. Returns them, and the checksum of the whole object if the store reports those of parts.
+async fn gathered(
+    target: &Target,
+    sent: BTreeMap<u64, JoinHandle<Result<HeldPart, CallError>>>,
+) -> Result<(Vec<HeldPart>, Option<u64>), CallError> {
+    let (mut parts, mut whole, mut size) = (Vec::new(), Some(checksum::of(&[])), 0);
+    for task in sent.into_values() {
+        let part = task.await.map_err(|_| unpublished())??;
+        let joined = whole.zip(part.crc);
+        whole = joined.map(|(crc, more)| checksum::combined(crc, more, part.size));
+        size += part.size;
+        parts.push(part);
+    }
+    if size != target.size {
+        return Err(unpublished());
+    }
+    Ok((parts, whole))
+}
+
+/// Returns true if the store does not check conditions, and this host may check them just before.
+fn may_check(target: &Target, made: &Result<bool, CallError>) -> bool {
+    let is_refused = matches!(made, Err(error) if error.reason == Reason::Unsupported);
+    is_refused && !target.is_strict && target.condition != Condition::Always
+}
+
+/// Fails if the condition does not hold now.
+async fn checked(bucket: &Bucket, target: &Target) -> Result<(), CallError> {
+    if bucket.holds(&target.key, &target.condition).await? {
+        return Ok(());
+    }
+    let text = "the object has changed meanwhile";
+    Err(CallError::new(Reason::Condition, text))
+}
+
+/// Returns the result of an upload with this checksum. If its condition was refused, the object may be that of an earlier
+/// attempt, whose answer was lost.
+async fn published(
+    bucket: &Bucket,
+    target: &Target,
+    (made, crc): (Result<bool, CallError>, Option<u64>),
+) -> Result<Published, CallError> {
+    let error = match made {
+        Ok(true) => return Ok(Published::Verified),
+        Ok(false) => return Ok(Published::Unverified),
+        Err(error) => error,
+    };
+    let is_replacement = matches!(target.condition, Condition::Unchanged(_));
+    match error.reason {
+        Reason::Condition => {}
+        // the object that it replaces was removed
+        Reason::Missing if is_replacement => {}
+        _ => return Err(error),
+    }
+    let there = bucket.attributes(&target.key).await?;
+    let is_ours = there.as_ref().is_some_and(|there| {
+        let is_same = there.size == target.size && there.stamp == Some(target.stamp);
+        is_same && crc.is_some() && there.crc == crc
+    });
+    if is_ours {
+        Ok(Published::Verified)
+    } else if error.reason == Reason::Missing && there.is_some() {
+        Err(error)
+    } else {
+        Ok(Published::Overtaken)
     }
 }
 
