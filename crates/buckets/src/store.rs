@@ -89,6 +89,16 @@ impl Bucket {
         matches!(&*self.store, Store::S3(_))
     }
 
+    /// Returns the size of the largest object.
+    pub fn size_max(&self) -> u64 {
+        if self.name.starts_with("az://") {
+            // 50,000 blocks of 4,000 MiB
+            50_000 * (4_000 << 20)
+        } else {
+            OBJECT_MAX
+        }
+    }
+
     /// Returns the list of all objects below a prefix, which is empty or ends with a slash.
     pub fn list(&self, prefix: &str) -> Lister {
         Lister {
@@ -399,6 +409,8 @@ fn unsupported(text: &str) -> CallError {
 }
 
 const READ_ONLY: &str = "a web server is only a source of copies";
+/// Largest object of S3 and of Google.
+const OBJECT_MAX: u64 = 5 << 40;
 /// Maximum number of keys of a page.
 const KEYS_MAX: u32 = 1000;
 /// Maximum number of pages of a list that have no key.

@@ -9,6 +9,7 @@
 
 use std::fmt::Debug;
 use std::path::Path;
+use std::time::Duration;
 
 use lighthaul_session::error::Error;
 
@@ -19,6 +20,9 @@ pub trait ObjectTarget: Debug + Send + Sync {
 
     /// Opens the directory `path` for a copy.
     fn folder(&self, path: &Path) -> Result<Box<dyn ObjectFolder>, Error>;
+
+    /// Ends all requests, and gives up all uploads that are open, within this time. Later requests fail.
+    fn close(&self, limit: Duration);
 }
 
 /// Directory that a copy writes to.

@@ -160,6 +160,8 @@ fn check(options: &Options) -> Result<(), Error> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use lighthaul_copy::object_target::ObjectFolder;
     use lighthaul_io::crypto::identity::Identity;
 
@@ -178,6 +180,8 @@ mod tests {
         fn folder(&self, _: &Path) -> Result<Box<dyn ObjectFolder>, Error> {
             Err(Fault::NoResult.into())
         }
+
+        fn close(&self, _: Duration) {}
     }
 
     #[test]

@@ -22,6 +22,7 @@ mod served;
 mod served_bounds;
 mod served_conditions;
 mod served_daemon;
+mod served_end;
 mod served_names;
 mod server;
 mod verified;

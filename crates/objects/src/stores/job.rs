@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use lighthaul_base::Size;
 use lighthaul_buckets::call_error::{CallError, Reason};
 use lighthaul_buckets::client::Patience;
 use lighthaul_files::list::PathList;
@@ -139,6 +140,15 @@ pub(crate) async fn blocking<T: Send + 'static>(
 pub(crate) fn part_len(size: u64) -> u64 {
     let least = size.div_ceil(PARTS_MAX).next_multiple_of(1 << 20);
     least.max(PART)
+}
+
+/// Returns the reason why a file of `size` bytes cannot be an object of at most `max` bytes.
+pub(crate) fn too_large(size: u64, max: u64) -> String {
+    format!(
+        "it has {}, and an object of this store at most {}; split it",
+        Size(size),
+        Size(max)
+    )
 }
 
 /// Size of parts, and of the largest object that is copied in one request.

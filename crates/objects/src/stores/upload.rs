@@ -20,7 +20,7 @@ use tokio::task::{JoinSet, spawn_blocking};
 use crate::fault::Fault;
 use crate::stores::decision::{self, Decision, There, Version};
 use crate::stores::deletion;
-use crate::stores::job::{Job, PART, Seen, join};
+use crate::stores::job::{Job, PART, Seen, join, too_large};
 use crate::stores::keys;
 use crate::stores::large_upload;
 use crate::stores::object_names::{self, ObjectNames, Objects, Top, unusable};
@@ -204,6 +204,15 @@ async fn upload(job: &Arc<Job>, access: Arc<FileAccess>, item: &mut Item) -> Res
         return Ok(());
     }
     let source = SourceFile::open(access, item.place.clone()).await?;
+    let max = item.bucket.size_max();
+    if source.size > max {
+        let fault = Fault::Failed {
+            what: format!("cannot write {}", item.bucket.url(&item.key)),
+            why: too_large(source.size, max),
+            code: Code::Io,
+        };
+        return Err(fault.into());
+    }
     let condition = decision::condition(&job.options, there);
     job.report.want(source.size);
     let written = if source.size > PART {

@@ -61,7 +61,7 @@ impl BucketTarget {
         let shared = ServedBucket::new(bucket, spool)?;
         let prefix = keys::folder(&key);
         let url = shared.bucket.url(&prefix);
-        let any = shared.runtime.block_on(shared.bucket.has_any(&prefix));
+        let any = shared.wait(shared.bucket.has_any(&prefix));
         any.map_err(|error| error.during(format!("cannot serve {url}")))?;
         remove_leftovers(&spool.folder);
         shared.spool(PART).map_err(|error| {
@@ -91,7 +91,7 @@ impl ObjectTarget for BucketTarget {
         }
         let prefix = self.prefix(path)?;
         let (bucket, url) = (&self.shared.bucket, self.shared.bucket.url(&prefix));
-        let any = self.shared.runtime.block_on(bucket.has_any(&prefix));
+        let any = self.shared.wait(bucket.has_any(&prefix));
         any.map_err(|error| error.during(format!("cannot list {url}")))
     }
 
@@ -99,7 +99,7 @@ impl ObjectTarget for BucketTarget {
         let prefix = self.prefix(path)?;
         let (bucket, url) = (&self.shared.bucket, self.shared.bucket.url(&prefix));
         let mut list = bucket.list(&prefix);
-        let listed = self.shared.runtime.block_on(async {
+        let listed = self.shared.wait(async {
             let first = list.next().await?.unwrap_or_default();
             let is_all = list.next().await?.is_none();
             let objects = first.objects.into_iter();
@@ -113,6 +113,10 @@ impl ObjectTarget for BucketTarget {
             all: listed.map_err(failed)?,
         }))
     }
+
+    fn close(&self, limit: Duration) {
+        self.shared.close(limit);
+    }
 }
 
 impl ObjectFolder for Folder {
@@ -122,7 +126,7 @@ impl ObjectFolder for Folder {
             return Ok(None);
         }
         let (bucket, url) = (&self.shared.bucket, self.shared.bucket.url(&key));
-        let found = self.shared.runtime.block_on(bucket.attributes(&key));
+        let found = self.shared.wait(bucket.attributes(&key));
         let found =
             found.map_err(|error| error.during(format!("cannot read the attributes of {url}")))?;
         Ok(found.map(|found| StoredObject {

@@ -16,9 +16,9 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinHandle;
 
 use crate::fault::Fault;
-use crate::stores::job::{PART, part_len};
+use crate::stores::job::{self, PART, part_len};
 use crate::stores::serving::open_parts::{OpenParts, WholePart};
-use crate::stores::serving::served_bucket::ServedBucket;
+use crate::stores::serving::served_bucket::{ServedBucket, name};
 use crate::stores::serving::spool::{Slot, Spool};
 
 /// Object that is uploaded.
@@ -62,6 +62,9 @@ type Publishing = JoinHandle<Result<Published, CallError>>;
 
 impl BucketUpload {
     pub(crate) fn new(shared: &Arc<ServedBucket>, target: Target) -> Result<Self, Error> {
+        if target.size > shared.bucket.size_max() {
+            return Err(too_large(&target, shared));
+        }
         let len = part_len(target.size);
         if len.min(target.size) > shared.space.max() {
             return Err(too_small(&target, shared));
@@ -138,11 +141,7 @@ impl BucketUpload {
         let upload = match upload {
             Some(upload) => upload,
             none => {
-                let begun = self
-                    .shared
-                    .bucket
-                    .begin(&self.target.key, Some(self.target.stamp));
-                let begun = self.shared.runtime.block_on(begun);
+                let begun = self.shared.begin(&self.target.key, self.target.stamp);
                 none.insert(begun.map_err(|error| self.failed(error))?)
             }
         };
@@ -152,7 +151,7 @@ impl BucketUpload {
             .bucket
             .send_part(&self.target.key, upload, (nth, bytes));
         let broken = Arc::clone(&self.broken);
-        let task = self.shared.runtime.spawn(async move {
+        let task = self.shared.spawn(async move {
             let sent = send.await;
             if let Err(error) = &sent {
                 broken.set(error.clone()).ok();
@@ -220,11 +219,14 @@ impl ObjectUpload for BucketUpload {
 
     fn finish(&self) -> Result<Published, Error> {
         let done = self.state().done.take();
-        let ended = match done {
-            Some(done) => self.shared.runtime.block_on(done?),
-            None => Ok(Err(unpublished())),
+        let done = match done {
+            Some(done) => {
+                let done = done?;
+                self.shared
+                    .wait(async { done.await.map_err(|_| unpublished())? })
+            }
+            None => Err(unpublished()),
         };
-        let done = ended.unwrap_or_else(|_| Err(unpublished()));
         done.map_err(|error| self.failed(error))
     }
 }
@@ -233,7 +235,7 @@ impl BucketUpload {
     /// Sends a small object.
     fn put(&self, bytes: Bytes, room: Option<OwnedSemaphorePermit>) -> Publishing {
         let (bucket, target) = self.own();
-        self.shared.runtime.spawn(async move {
+        self.shared.spawn(async move {
             let crc = Some(checksum::of(&bytes));
             let write = |condition: Condition| {
                 let (bucket, target, bytes) = (&bucket, &target, bytes.clone());
@@ -258,34 +260,21 @@ impl BucketUpload {
     fn complete(&self) -> Publishing {
         let (bucket, target) = self.own();
         let State { upload, sent, .. } = std::mem::take(&mut *self.state());
-        self.shared.runtime.spawn(async move {
+        let uploads = Arc::clone(&self.shared.uploads);
+        self.shared.spawn(async move {
             let mut upload = upload.ok_or_else(unpublished)?;
-            let gathered = gathered(&target, sent).await;
-            let (parts, whole) = match gathered {
-                Ok(gathered) => gathered,
-                Err(error) => {
-                    bucket.abort(&target.key, &mut upload).await.ok();
-                    return Err(error);
+            let made = match gathered(&target, sent).await {
+                Ok((parts, whole)) => {
+                    let made = complete((&bucket, &target), &mut upload, (&parts, whole)).await;
+                    (made, whole)
                 }
+                Err(error) => (Err(error), None),
             };
-            let how = (whole, &target.condition);
-            let mut made = bucket
-                .complete((&target.key, &mut upload), &parts, how)
-                .await;
-            if may_check(&target, &made) {
-                made = match checked(&bucket, &target).await {
-                    Ok(()) => {
-                        let how = (whole, &Condition::Always);
-                        let to = (target.key.as_str(), &mut upload);
-                        bucket.complete(to, &parts, how).await
-                    }
-                    Err(error) => Err(error),
-                };
+            let is_over = made.0.is_ok() || bucket.abort(&target.key, &mut upload).await.is_ok();
+            if let Some(id) = name(&upload).filter(|_| is_over) {
+                uploads.remove(id);
             }
-            if made.is_err() {
-                bucket.abort(&target.key, &mut upload).await.ok();
-            }
-            published(&bucket, &target, (made, whole)).await
+            published(&bucket, &target, made).await
         })
     }
 
@@ -299,17 +288,27 @@ impl Drop for BucketUpload {
     fn drop(&mut self) {
         self.give_up_parts();
         let State { upload, sent, .. } = std::mem::take(&mut *self.state());
-        if let Some(mut upload) = upload {
-            let (bucket, target) = self.own();
-            self.shared.runtime.spawn(async move {
-                for task in sent.into_values() {
-                    task.abort();
-                    task.await.ok();
-                }
-                bucket.abort(&target.key, &mut upload).await.ok();
-            });
+        if let Some(upload) = upload {
+            let requests = sent.into_values();
+            self.shared.give_up(&self.target.key, upload, requests);
         }
     }
+}
+
+/// Completes an object from its parts, with the checksum of all of them.
+async fn complete(
+    (bucket, target): (&Bucket, &Target),
+    upload: &mut Upload,
+    (parts, whole): (&[HeldPart], Option<u64>),
+) -> Result<bool, CallError> {
+    let how = (whole, &target.condition);
+    let made = bucket.complete((&target.key, upload), parts, how).await;
+    if !may_check(target, &made) {
+        return made;
+    }
+    checked(bucket, target).await?;
+    let how = (whole, &Condition::Always);
+    bucket.complete((&target.key, upload), parts, how).await
 }
 
 /// Waits for the parts of an object. Returns them, and the checksum of the whole object if the store reports those of parts.
@@ -318,8 +317,19 @@ async fn gathered(
     sent: BTreeMap<u64, JoinHandle<Result<HeldPart, CallError>>>,
 ) -> Result<(Vec<HeldPart>, Option<u64>), CallError> {
     let (mut parts, mut whole, mut size) = (Vec::new(), Some(checksum::of(&[])), 0);
-    for task in sent.into_values() {
-        let part = task.await.map_err(|_| unpublished())??;
+    let mut sent = sent.into_values();
+    while let Some(task) = sent.next() {
+        let part = match task.await.unwrap_or_else(|_| Err(unpublished())) {
+            Ok(part) => part,
+            Err(error) => {
+                // a part that arrives after the end of the upload could stay in the store
+                for other in sent {
+                    other.abort();
+                    other.await.ok();
+                }
+                return Err(error);
+            }
+        };
         let joined = whole.zip(part.crc);
         whole = joined.map(|(crc, more)| checksum::combined(crc, more, part.size));
         size += part.size;
@@ -381,6 +391,16 @@ async fn published(
 
 fn unpublished() -> CallError {
     CallError::new(Reason::Broken, "the upload was interrupted")
+}
+
+/// Returns the error of a file that no object can have.
+fn too_large(target: &Target, shared: &ServedBucket) -> Error {
+    Fault::Failed {
+        what: format!("cannot write {}", shared.bucket.url(&target.key)),
+        why: job::too_large(target.size, shared.bucket.size_max()),
+        code: Code::Io,
+    }
+    .into()
 }
 
 /// Returns the error of an upload for whose parts there is no space.

@@ -1,7 +1,8 @@
 //! Buckets that a daemon serves as directories.
 //!
 //! - [`bucket_target`]: a bucket and its directories; `bucket_upload`: upload of one object
-//! - `open_parts`: parts whose bytes have come so far; `spool`: their bytes; `served_bucket`: limits of all uploads
+//! - `open_parts`: parts whose bytes have come so far; `spool`: their bytes; `served_bucket`: limits of all uploads;
+//!   `open_uploads`: those that are given up when the daemon ends
 //!
 //! ```text
 //! bytes in any order --> spool --> complete part: read back, compared with its checksum --> request to the store
@@ -13,5 +14,6 @@ pub(crate) mod bucket_target;
 
 mod bucket_upload;
 mod open_parts;
+mod open_uploads;
 mod served_bucket;
 mod spool;
