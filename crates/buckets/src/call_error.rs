@@ -33,6 +33,8 @@ pub enum Reason {
     Integrity,
     /// The answer is malformed.
     Broken,
+    /// This host ended the request, because the program ends.
+    Stopped,
 }
 
 impl CallError {
@@ -106,6 +108,7 @@ impl CallError {
             Reason::Unsupported => Code::Usage,
             Reason::Integrity => Code::Integrity,
             Reason::Broken => Code::Protocol,
+            Reason::Stopped => Code::Stopping,
         };
         FailedCall { what, why, code }.into()
     }

@@ -170,7 +170,7 @@ fn stores(args: &Serve, root: &Path) -> Result<Stores, Error> {
             );
             return Err(usage(text));
         }
-        let opened = serving::open(&Place::parse(url)?, &spool)?;
+        let opened = serving::open(name, &Place::parse(url)?, &spool)?;
         stores.insert(name.to_owned(), opened);
     }
     Ok(stores)

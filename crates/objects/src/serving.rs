@@ -8,16 +8,16 @@ use lighthaul_session::error::Error;
 
 use crate::spool_space::SpoolPlace;
 
-/// Opens the bucket of `place`, or the prefix in it.
-pub fn open(place: &Place, spool: &SpoolPlace) -> Result<Arc<dyn ObjectTarget>, Error> {
+/// Opens the bucket of `place`, or the prefix in it, which clients see as the directory `name`.
+pub fn open(name: &str, place: &Place, spool: &SpoolPlace) -> Result<Arc<dyn ObjectTarget>, Error> {
     #[cfg(feature = "stores")]
     {
-        let opened = crate::stores::serving::bucket_target::BucketTarget::open(place, spool)?;
+        let opened = crate::stores::serving::bucket_target::BucketTarget::open(name, place, spool)?;
         Ok(Arc::new(opened))
     }
     #[cfg(not(feature = "stores"))]
     {
-        let _ = spool;
+        let _ = (name, spool);
         Err(crate::fault::Fault::NotBuilt(place.with_host("")).into())
     }
 }

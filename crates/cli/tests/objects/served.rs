@@ -239,13 +239,34 @@ fn store_that_fails_or_lies_publishes_nothing() {
         }
         Fault::Pass
     });
-    let daemon = Daemon::start(&server, &lying.address, &[]);
-    let outcome = daemon.copy("", &["small", "HOST/store/denied"]);
-    assert!(outcome.said("AccessDenied"), "{outcome:?}");
-    assert_ne!(outcome.code, Some(0));
-    let outcome = daemon.copy("", &["large", "HOST/store/part"]);
-    assert!(outcome.said("BadDigest"), "{outcome:?}");
-    assert_ne!(outcome.code, Some(0));
+    let mut daemon = Daemon::start(&server, &lying.address, &[]);
+    let address = lying.address.as_str();
+    for (source, key, told, logged) in [
+        (
+            "small",
+            "denied",
+            "the store refuses it to the daemon",
+            "AccessDenied",
+        ),
+        (
+            "large",
+            "part",
+            "the store has received other bytes",
+            "BadDigest",
+        ),
+    ] {
+        let place = format!("HOST/store/{key}");
+        let outcome = daemon.copy("", &[source, &place]);
+        assert_ne!(outcome.code, Some(0));
+        assert!(outcome.said(told), "{outcome:?}");
+        assert!(outcome.said(&format!("/store/{key}")), "{outcome:?}");
+        // what only the daemon knows is in its log
+        for hidden in [logged, "s3://", "data/in", address] {
+            assert!(!outcome.said(hidden), "{hidden}: {outcome:?}");
+        }
+        let line = daemon.process.says(logged);
+        assert!(line.contains(&format!("s3://data/in/{key}")), "{line}");
+    }
     assert!(!server.object("in/part").exists());
     becomes_true("the parts are removed", || !has_parts(&server));
     // the daemon continues

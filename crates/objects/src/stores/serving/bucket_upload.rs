@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use bytes::Bytes;
 use lighthaul_base::Size;
 use lighthaul_buckets::attributes::{Condition, HeldPart, Stamp};
-use lighthaul_buckets::call_error::{CallError, Reason};
+use lighthaul_buckets::call_error::CallError;
 use lighthaul_buckets::checksum;
 use lighthaul_buckets::store::{Bucket, Upload};
 use lighthaul_copy::object_target::{ObjectUpload, Published};
@@ -15,8 +16,11 @@ use lighthaul_session::error::{Code, Error};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinHandle;
 
-use crate::fault::Fault;
 use crate::stores::job::{self, PART, part_len};
+use crate::stores::serving::client_errors::{of_request, unwritten};
+use crate::stores::serving::completion::{
+    checked, complete, gathered, may_check, published, unpublished,
+};
 use crate::stores::serving::open_parts::{OpenParts, WholePart};
 use crate::stores::serving::served_bucket::{ServedBucket, name};
 use crate::stores::serving::spool::{Slot, Spool};
@@ -25,6 +29,8 @@ use crate::stores::serving::spool::{Slot, Spool};
 #[derive(Debug)]
 pub(crate) struct Target {
     pub(crate) key: String,
+    /// Path that clients see.
+    pub(crate) path: PathBuf,
     pub(crate) size: u64,
     pub(crate) stamp: Stamp,
     pub(crate) condition: Condition,
@@ -63,14 +69,20 @@ type Publishing = JoinHandle<Result<Published, CallError>>;
 impl BucketUpload {
     pub(crate) fn new(shared: &Arc<ServedBucket>, target: Target) -> Result<Self, Error> {
         if target.size > shared.bucket.size_max() {
-            return Err(too_large(&target, shared));
+            let why = job::too_large(target.size, shared.bucket.size_max());
+            return Err(unwritten(&target.path, why, Code::Io));
         }
         let len = part_len(target.size);
         if len.min(target.size) > shared.space.max() {
-            return Err(too_small(&target, shared));
+            let why = format!(
+                "its parts have {}, more than the spool of the daemon ({}); raise --spool-max there",
+                Size(len),
+                Size(shared.space.max())
+            );
+            return Err(unwritten(&target.path, why, Code::Io));
         }
         let spool = shared.spool(len);
-        let spool = spool.map_err(|error| spooled(&target, shared, &error))?;
+        let spool = spool.map_err(|error| unwritten(&target.path, spooled(&error), Code::Io))?;
         Ok(Self {
             parts: Mutex::new(OpenParts::new(target.size, len)),
             shared: Arc::clone(shared),
@@ -92,7 +104,12 @@ impl BucketUpload {
 
     fn failed(&self, error: CallError) -> Error {
         let url = self.shared.bucket.url(&self.target.key);
-        error.during(format!("cannot write {url}"))
+        of_request(error, ("cannot write", &self.target.path), &url)
+    }
+
+    /// Returns the error of this upload for a reason of this host.
+    fn unwritten(&self, why: impl Into<String>, code: Code) -> Error {
+        unwritten(&self.target.path, why, code)
     }
 
     /// Returns the slot of a part of `len` bytes. Waits until there is space for it.
@@ -102,7 +119,11 @@ impl BucketUpload {
             return Ok(slot);
         }
         let Some(space) = self.shared.space.take(self.number, len) else {
-            return Err(full(&self.target, &self.shared));
+            let why = format!(
+                "the spool of the daemon is full ({}); copy again later, or raise --spool-max there",
+                Size(self.shared.space.max())
+            );
+            return Err(self.unwritten(why, Code::Io));
         };
         let slot = Arc::new(self.spool.slot(space));
         // another lane may have begun the part meanwhile
@@ -123,11 +144,11 @@ impl BucketUpload {
         let room = room.map_err(|error| self.failed(error))?;
         let read = part.slot.read(part.len);
         drop(part.slot);
-        let bytes = read.map_err(|error| spooled(&self.target, &self.shared, &error))?;
+        let bytes = read.map_err(|error| self.unwritten(spooled(&error), Code::Io))?;
         // the bytes that came from the network had this checksum
         if checksum::of(&bytes) != part.crc {
             let text = "its bytes have changed on the way through this host";
-            return Err(self.failed(CallError::new(Reason::Integrity, text)));
+            return Err(self.unwritten(text, Code::Integrity));
         }
         Ok((bytes.into(), room))
     }
@@ -170,7 +191,7 @@ impl BucketUpload {
         let slot = self.slot(number, end - from)?;
         let written = slot.write(bytes, at - from);
         drop(slot);
-        written.map_err(|error| spooled(&self.target, &self.shared, &error))?;
+        written.map_err(|error| self.unwritten(spooled(&error), Code::Io))?;
         let crc = checksum::of(bytes);
         let whole = self.parts().add(at, bytes.len() as u64, crc);
         match whole {
@@ -194,7 +215,7 @@ impl ObjectUpload for BucketUpload {
             let len = usize::try_from(end.saturating_sub(at)).unwrap_or(usize::MAX);
             if len == 0 {
                 let text = "the source sends more bytes than it announced";
-                return Err(self.failed(CallError::new(Reason::Broken, text)));
+                return Err(self.unwritten(text, Code::Protocol));
             }
             let (now, later) = rest.split_at(len.min(rest.len()));
             self.write_part(number, (at, now))
@@ -295,153 +316,12 @@ impl Drop for BucketUpload {
     }
 }
 
-/// Completes an object from its parts, with the checksum of all of them.
-async fn complete(
-    (bucket, target): (&Bucket, &Target),
-    upload: &mut Upload,
-    (parts, whole): (&[HeldPart], Option<u64>),
-) -> Result<bool, CallError> {
-    let how = (whole, &target.condition);
-    let made = bucket.complete((&target.key, upload), parts, how).await;
-    if !may_check(target, &made) {
-        return made;
-    }
-    checked(bucket, target).await?;
-    let how = (whole, &Condition::Always);
-    bucket.complete((&target.key, upload), parts, how).await
-}
-
-/// Waits for the parts of an object. Returns them, and the checksum of the whole object if the store reports those of parts.
-async fn gathered(
-    target: &Target,
-    sent: BTreeMap<u64, JoinHandle<Result<HeldPart, CallError>>>,
-) -> Result<(Vec<HeldPart>, Option<u64>), CallError> {
-    let (mut parts, mut whole, mut size) = (Vec::new(), Some(checksum::of(&[])), 0);
-    let mut sent = sent.into_values();
-    while let Some(task) = sent.next() {
-        let part = match task.await.unwrap_or_else(|_| Err(unpublished())) {
-            Ok(part) => part,
-            Err(error) => {
-                // a part that arrives after the end of the upload could stay in the store
-                for other in sent {
-                    other.abort();
-                    other.await.ok();
-                }
-                return Err(error);
-            }
-        };
-        let joined = whole.zip(part.crc);
-        whole = joined.map(|(crc, more)| checksum::combined(crc, more, part.size));
-        size += part.size;
-        parts.push(part);
-    }
-    if size != target.size {
-        return Err(unpublished());
-    }
-    Ok((parts, whole))
-}
-
-/// Returns true if the store does not check conditions, and this host may check them just before.
-fn may_check(target: &Target, made: &Result<bool, CallError>) -> bool {
-    let is_refused = matches!(made, Err(error) if error.reason == Reason::Unsupported);
-    is_refused && !target.is_strict && target.condition != Condition::Always
-}
-
-/// Fails if the condition does not hold now.
-async fn checked(bucket: &Bucket, target: &Target) -> Result<(), CallError> {
-    if bucket.holds(&target.key, &target.condition).await? {
-        return Ok(());
-    }
-    let text = "the object has changed meanwhile";
-    Err(CallError::new(Reason::Condition, text))
-}
-
-/// Returns the result of an upload with this checksum. If its condition was refused, the object may be that of an earlier
-/// attempt, whose answer was lost.
-async fn published(
-    bucket: &Bucket,
-    target: &Target,
-    (made, crc): (Result<bool, CallError>, Option<u64>),
-) -> Result<Published, CallError> {
-    let error = match made {
-        Ok(true) => return Ok(Published::Verified),
-        Ok(false) => return Ok(Published::Unverified),
-        Err(error) => error,
-    };
-    let is_replacement = matches!(target.condition, Condition::Unchanged(_));
-    match error.reason {
-        Reason::Condition => {}
-        // the object that it replaces was removed
-        Reason::Missing if is_replacement => {}
-        _ => return Err(error),
-    }
-    let there = bucket.attributes(&target.key).await?;
-    let is_ours = there.as_ref().is_some_and(|there| {
-        let is_same = there.size == target.size && there.stamp == Some(target.stamp);
-        is_same && crc.is_some() && there.crc == crc
-    });
-    if is_ours {
-        Ok(Published::Verified)
-    } else if error.reason == Reason::Missing && there.is_some() {
-        Err(error)
-    } else {
-        Ok(Published::Overtaken)
-    }
-}
-
-fn unpublished() -> CallError {
-    CallError::new(Reason::Broken, "the upload was interrupted")
-}
-
-/// Returns the error of a file that no object can have.
-fn too_large(target: &Target, shared: &ServedBucket) -> Error {
-    Fault::Failed {
-        what: format!("cannot write {}", shared.bucket.url(&target.key)),
-        why: job::too_large(target.size, shared.bucket.size_max()),
-        code: Code::Io,
-    }
-    .into()
-}
-
-/// Returns the error of an upload for whose parts there is no space.
-fn full(target: &Target, shared: &ServedBucket) -> Error {
-    Fault::Failed {
-        what: format!("cannot write {}", shared.bucket.url(&target.key)),
-        why: format!(
-            "the spool of the daemon is full ({}); copy again later, or raise --spool-max there",
-            Size(shared.space.max())
-        ),
-        code: Code::Io,
-    }
-    .into()
-}
-
-/// Returns the error of an object with parts that are larger than the whole spool.
-fn too_small(target: &Target, shared: &ServedBucket) -> Error {
-    Fault::Failed {
-        what: format!("cannot write {}", shared.bucket.url(&target.key)),
-        why: format!(
-            "its parts have {}, more than the spool of the daemon ({}); raise --spool-max there",
-            Size(part_len(target.size)),
-            Size(shared.space.max())
-        ),
-        code: Code::Io,
-    }
-    .into()
-}
-
-/// Returns the error of the file of incomplete parts.
-fn spooled(target: &Target, shared: &ServedBucket, error: &io::Error) -> Error {
-    let url = shared.bucket.url(&target.key);
+/// Returns the reason of a failure of the spool.
+fn spooled(error: &io::Error) -> String {
     let text = error.to_string();
     let why = text.split(" (os error").next().unwrap_or(&text);
-    Fault::Failed {
-        what: format!("cannot write {url}"),
-        why: format!(
-            "the spool directory of the daemon failed: {}",
-            why.to_lowercase()
-        ),
-        code: Code::Io,
-    }
-    .into()
+    format!(
+        "the spool directory of the daemon failed: {}",
+        why.to_lowercase()
+    )
 }

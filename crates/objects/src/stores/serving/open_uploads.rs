@@ -65,5 +65,5 @@ impl OpenUploads {
 
 /// Returns the error of requests after the end of the daemon.
 pub(crate) fn ended() -> CallError {
-    CallError::new(Reason::Network, "the daemon is being stopped")
+    CallError::new(Reason::Stopped, "the daemon is being stopped")
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -19,8 +19,6 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 use crate::spool_space::{SpoolPlace, SpoolSpace};
-use crate::stores::keys;
-use crate::stores::object_names::unusable;
 use crate::stores::run::runtime;
 use crate::stores::serving::open_uploads::{OpenUploads, ended};
 use crate::stores::serving::spool::Spool;
@@ -54,14 +52,6 @@ impl ServedBucket {
             space: Arc::clone(&spool.space),
             spool_folder: spool.folder.clone(),
             spools: Mutex::default(),
-        })
-    }
-
-    /// Returns the key of a path below a prefix.
-    pub(crate) fn key(&self, prefix: &str, path: &Path) -> Result<String, Error> {
-        keys::key_of(prefix, path).map_err(|why| {
-            let path = path.display();
-            unusable(&self.bucket.url(&format!("{prefix}{path}")), why)
         })
     }
 
