@@ -9,9 +9,9 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use lighthaul_copy::message::Target;
+use lighthaul_copy::object_options;
 use lighthaul_copy::object_target::ObjectTarget;
 use lighthaul_files::digest::DigestKind;
-use lighthaul_files::mode_changes::ModeChanges;
 use lighthaul_files::options::{DeltaMode, Options};
 use lighthaul_fs::file_access::FileAccess;
 use lighthaul_fs::reserved_names::ReservedNames;
@@ -123,37 +123,22 @@ fn as_path(path: &[u8]) -> &Path {
 
 /// Refuses options without a meaning for object stores.
 fn check(options: &Options) -> Result<(), Error> {
-    let keep = options.keep;
-    let refused = [
-        (keep.owner, "--archive"),
-        (keep.accessed, "--atimes"),
-        (keep.xattrs, "--xattrs"),
-        (keep.acls, "--acls"),
-        (options.hard_links, "--hard-links"),
-        (options.sparse, "--sparse"),
-        (options.replace_special, "--replace-special"),
-        // the daemon does not read objects
-        (options.checksum, "--checksum"),
-        (options.digest == DigestKind::None, "--digest=none"),
-        (options.delete, "--delete"),
-        (options.chmod != ModeChanges::default(), "--chmod"),
-        (options.backup.is_some(), "--backup"),
-        (!options.link_dest.is_empty(), "--link-dest"),
-        (options.inplace, "--inplace"),
-        (options.partial_dir.is_some(), "--partial-dir"),
-        (options.verify_disk, "--verify=disk"),
-        (!options.hash.is_empty(), "--hash"),
-        (options.remove_source, "--remove-source-files"),
-        (options.striped.is_some(), "a copy over several hosts"),
-        // unencrypted data has this digest, too
-        (
-            options.digest == DigestKind::Blake3,
-            "--digest=blake3 or --plain",
-        ),
-        (options.delta == DeltaMode::Always, "--delta=always"),
-    ];
-    match refused.into_iter().find(|(is_set, _)| *is_set) {
-        Some((_, name)) => Err(Fault::StoreOption(name).into()),
+    let refused = object_options::refused(options).or_else(|| {
+        object_options::first(&[
+            // the daemon does not read objects
+            (options.checksum, "--checksum"),
+            (options.digest == DigestKind::None, "--digest=none"),
+            (options.delete, "--delete"),
+            (options.striped.is_some(), "a copy over several hosts"),
+            // unencrypted data has this digest, too
+            (
+                options.digest == DigestKind::Blake3,
+                "--digest=blake3 or --plain",
+            ),
+        ])
+    });
+    match refused {
+        Some(name) => Err(Fault::StoreOption(name).into()),
         None => Ok(()),
     }
 }
