@@ -7,10 +7,11 @@
 //! ObjectTarget::folder --> ObjectFolder::begin --> ObjectUpload::write, in any order --> publish --> finish
 //! ```
 
-use std::fmt::Debug;
-use std::path::Path;
+use std::fmt::{self, Debug, Formatter};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use lighthaul_files::request::{FileReply, FileRequest};
 use lighthaul_session::error::Error;
 
 /// Store that a daemon serves as a directory. Paths are relative to it.
@@ -21,8 +22,35 @@ pub trait ObjectTarget: Debug + Send + Sync {
     /// Opens the directory `path` for a copy.
     fn folder(&self, path: &Path) -> Result<Box<dyn ObjectFolder>, Error>;
 
+    /// Executes a request about objects, and passes each part of the reply to `say`. Objects that fail are parts of the
+    /// reply. Returns the number of objects that are done.
+    fn execute(
+        &self,
+        request: &StoreRequest<'_>,
+        say: &mut dyn FnMut(FileReply) -> Result<(), Error>,
+    ) -> Result<u64, Error>;
+
     /// Ends all requests, and gives up all uploads that are open, within this time. Later requests fail.
     fn close(&self, limit: Duration);
+}
+
+/// Request about objects of a store.
+#[derive(Clone, Copy)]
+pub struct StoreRequest<'a> {
+    /// Request, with the paths that the client wrote.
+    pub request: &'a FileRequest,
+    /// The same paths, relative to the store.
+    pub paths: &'a [PathBuf],
+    /// Fails if the request was halted.
+    pub check: &'a dyn Fn() -> Result<(), Error>,
+}
+
+impl Debug for StoreRequest<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let mut request = f.debug_struct("StoreRequest");
+        request.field("request", &self.request);
+        request.field("paths", &self.paths).finish_non_exhaustive()
+    }
 }
 
 /// Directory that a copy writes to.

@@ -13,6 +13,7 @@ use lighthaul_copy::object_options;
 use lighthaul_copy::object_target::ObjectTarget;
 use lighthaul_files::digest::DigestKind;
 use lighthaul_files::options::{DeltaMode, Options};
+use lighthaul_files::request::{FileInfo, FileKind, FileRequest};
 use lighthaul_fs::file_access::FileAccess;
 use lighthaul_fs::reserved_names::ReservedNames;
 use lighthaul_receive::target_folder::TargetFolder;
@@ -58,7 +59,35 @@ fn top(settings: &Settings) -> &Path {
     settings.root.as_deref().unwrap_or_else(|| Path::new("/"))
 }
 
-/// Refuses requests for what is in stores, except copies to them.
+/// Returns the store that has all of these paths, with the paths in it, or none if no store has any of them.
+pub(crate) fn of_request(
+    settings: &Settings,
+    rights: &Rights,
+    paths: &[Vec<u8>],
+) -> Result<Option<StoreOfPaths>, Error> {
+    let mut found = paths
+        .iter()
+        .map(|path| find(settings, rights, as_path(path)));
+    let Some(Some((name, store, first))) = found.next() else {
+        return match found.flatten().next() {
+            Some((name, ..)) => Err(Fault::StoreAndOthers(name.to_owned()).into()),
+            None => Ok(None),
+        };
+    };
+    let mut inside = vec![first];
+    for other in found {
+        match other {
+            Some((of, _, path)) if of == name => inside.push(path),
+            Some(_) | None => return Err(Fault::StoreAndOthers(name.to_owned()).into()),
+        }
+    }
+    Ok(Some((store, inside)))
+}
+
+/// Store, and paths in it.
+type StoreOfPaths = (Arc<dyn ObjectTarget>, Vec<PathBuf>);
+
+/// Refuses requests for what is in stores, except copies to them and requests about their objects.
 pub(crate) fn check_request(
     settings: &Settings,
     rights: &Rights,
@@ -67,7 +96,9 @@ pub(crate) fn check_request(
     let paths: Vec<&[u8]> = match request {
         Request::Send { paths, .. } => paths.iter().map(Vec::as_slice).collect(),
         Request::Relay { relay, .. } => relay.paths.iter().map(Vec::as_slice).collect(),
-        Request::Files(request) => request.paths().iter().map(Vec::as_slice).collect(),
+        Request::Files(request) => {
+            return of_request(settings, rights, request.paths()).map(|_| ());
+        }
         Request::Receive { .. }
         | Request::Expect { .. }
         | Request::Probe(_)
@@ -94,6 +125,39 @@ fn find<'a>(
     if settings.stores.is_empty() {
         return None;
     }
+    let whole = whole(settings, rights, path)?;
+    let mut names = whole.components();
+    let first = names.next()?.as_os_str().to_str()?;
+    let (name, store) = settings.stores.get_key_value(first)?;
+    Some((name, Arc::clone(store), names.as_path().to_owned()))
+}
+
+/// Returns the stores that the list of a directory has, beside its files.
+pub(crate) fn listed(settings: &Settings, rights: &Rights, request: &FileRequest) -> Vec<FileInfo> {
+    let FileRequest::List { path, hidden, .. } = request else {
+        return Vec::new();
+    };
+    let whole = whole(settings, rights, as_path(path));
+    if whole.is_none_or(|whole| !whole.as_os_str().is_empty()) {
+        return Vec::new();
+    }
+    let names = settings.stores.keys();
+    let names = names.filter(|name| *hidden || !name.starts_with('.'));
+    let folder = |name: &String| FileInfo {
+        path: name.as_bytes().to_vec(),
+        kind: FileKind::Folder,
+        size: 0,
+        mode: 0,
+        user: 0,
+        group: 0,
+        seconds: 0,
+        nanos: 0,
+    };
+    names.map(folder).collect()
+}
+
+/// Returns a path of a client below the directory with the names of the stores, if it is there.
+fn whole(settings: &Settings, rights: &Rights, path: &Path) -> Option<PathBuf> {
     let top = top(settings);
     let own = match &rights.root {
         Some(root) => root.strip_prefix(top).ok()?,
@@ -111,10 +175,7 @@ fn find<'a>(
             }
         }
     }
-    let mut names = whole.components();
-    let first = names.next()?.as_os_str().to_str()?;
-    let (name, store) = settings.stores.get_key_value(first)?;
-    Some((name, Arc::clone(store), names.as_path().to_owned()))
+    Some(whole)
 }
 
 fn as_path(path: &[u8]) -> &Path {
@@ -147,7 +208,8 @@ fn check(options: &Options) -> Result<(), Error> {
 mod tests {
     use std::time::Duration;
 
-    use lighthaul_copy::object_target::ObjectFolder;
+    use lighthaul_copy::object_target::{ObjectFolder, StoreRequest};
+    use lighthaul_files::request::FileReply;
     use lighthaul_io::crypto::identity::Identity;
 
     use super::*;
@@ -163,6 +225,14 @@ mod tests {
         }
 
         fn folder(&self, _: &Path) -> Result<Box<dyn ObjectFolder>, Error> {
+            Err(Fault::NoResult.into())
+        }
+
+        fn execute(
+            &self,
+            _: &StoreRequest<'_>,
+            _: &mut dyn FnMut(FileReply) -> Result<(), Error>,
+        ) -> Result<u64, Error> {
             Err(Fault::NoResult.into())
         }
 

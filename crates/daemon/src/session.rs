@@ -14,16 +14,17 @@ use std::sync::{Arc, PoisonError};
 
 use lighthaul_copy::budget::Budget;
 use lighthaul_copy::message::Target;
+use lighthaul_copy::object_target::StoreRequest;
 use lighthaul_copy::relay::copy_request;
 use lighthaul_copy::watch::{CopyEvent, Summary};
-use lighthaul_files::execute::Scope;
+use lighthaul_files::execute::{Scope, execute};
 use lighthaul_files::glob;
 use lighthaul_files::list::{ListReceiver, PathList};
 use lighthaul_files::listed::SourceEntries;
 use lighthaul_files::naming::Naming;
 use lighthaul_files::options::Options;
 use lighthaul_files::remote;
-use lighthaul_files::request::FileRequest;
+use lighthaul_files::request::{FileReply, FileRequest};
 use lighthaul_files::walk::Walk;
 use lighthaul_io::crypto::identity::Fingerprint;
 use lighthaul_receive as receive;
@@ -336,6 +337,19 @@ fn serve_file_request(
     request: &FileRequest,
     (settings, rights): (&Settings, &Rights),
 ) -> Result<Summary, Error> {
+    if let Some((store, paths)) = served_stores::of_request(settings, rights, request.paths())? {
+        session.say(&Message::Welcome)?;
+        let request = StoreRequest {
+            request,
+            paths: &paths,
+            check: &|| session.halt.check(),
+        };
+        let entries = remote::serve_with(session, |say| store.execute(&request, say))?;
+        return Ok(Summary {
+            entries,
+            ..Summary::default()
+        });
+    }
     let access = served_stores::access(settings, rights)?;
     let scope = Scope {
         access: &access,
@@ -344,7 +358,19 @@ fn serve_file_request(
         halt: &session.halt,
     };
     session.say(&Message::Welcome)?;
-    let entries = remote::serve(session, scope, request)?;
+    let stores = served_stores::listed(settings, rights, request);
+    let entries = remote::serve_with(session, |say| {
+        let more = stores.len() as u64;
+        if more > 0 {
+            say(FileReply::Listed { items: stores })?;
+        }
+        execute(scope, request, &mut |part| {
+            say(match part {
+                FileReply::Done { done } => FileReply::Done { done: done + more },
+                part => part,
+            })
+        })
+    })?;
     Ok(Summary {
         entries,
         ..Summary::default()

@@ -23,6 +23,7 @@ mod served_bounds;
 mod served_conditions;
 mod served_daemon;
 mod served_end;
+mod served_lists;
 mod served_names;
 mod server;
 mod verified;

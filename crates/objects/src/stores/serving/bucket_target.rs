@@ -9,8 +9,9 @@ use lighthaul_buckets::attributes::{Condition, Listed, Stamp};
 use lighthaul_buckets::call_error::{CallError, Reason};
 use lighthaul_buckets::client::Patience;
 use lighthaul_copy::object_target::{
-    NewObject, ObjectFolder, ObjectTarget, ObjectUpload, StoredObject, WriteCondition,
+    NewObject, ObjectFolder, ObjectTarget, ObjectUpload, StoreRequest, StoredObject, WriteCondition,
 };
+use lighthaul_files::request::FileReply;
 use lighthaul_remote::place::Place;
 use lighthaul_session::error::Error;
 
@@ -20,6 +21,7 @@ use crate::stores::job::PART;
 use crate::stores::keys;
 use crate::stores::object_names::unusable;
 use crate::stores::places;
+use crate::stores::requests::{Executor, Names};
 use crate::stores::serving::bucket_upload::{BucketUpload, Target};
 use crate::stores::serving::client_errors::of_request;
 use crate::stores::serving::served_bucket::ServedBucket;
@@ -124,6 +126,22 @@ impl ObjectTarget for BucketTarget {
             prefix,
             path: self.top.join(path),
         }))
+    }
+
+    fn execute(
+        &self,
+        request: &StoreRequest<'_>,
+        say: &mut dyn FnMut(FileReply) -> Result<(), Error>,
+    ) -> Result<u64, Error> {
+        let names = Names::Served {
+            prefix: &self.prefix,
+            top: &self.top,
+            paths: request.paths,
+        };
+        let bucket = self.shared.bucket.clone();
+        let executor = Executor::new((bucket, &names), say, request.check);
+        let done = self.shared.run(executor.execute(request.request));
+        done.map_err(|error| self.unlisted(error, (Path::new(""), "")))?
     }
 
     fn close(&self, limit: Duration) {

@@ -14,7 +14,7 @@
 pub(crate) mod bucket_target;
 
 mod bucket_upload;
-mod client_errors;
+pub(crate) mod client_errors;
 mod completion;
 mod open_parts;
 mod open_uploads;

@@ -68,6 +68,11 @@ impl ServedBucket {
         &self,
         work: impl Future<Output = Result<T, CallError>>,
     ) -> Result<T, CallError> {
+        self.run(work)?
+    }
+
+    /// Waits for the end of work. Fails if the daemon ends before.
+    pub(crate) fn run<T>(&self, work: impl Future<Output = T>) -> Result<T, CallError> {
         self.runtime.block_on(until(self.ends.subscribe(), work))
     }
 
@@ -76,7 +81,8 @@ impl ServedBucket {
         &self,
         work: impl Future<Output = Result<T, CallError>> + Send + 'static,
     ) -> JoinHandle<Result<T, CallError>> {
-        self.runtime.spawn(until(self.ends.subscribe(), work))
+        let work = until(self.ends.subscribe(), work);
+        self.runtime.spawn(async { work.await? })
     }
 
     /// Begins an upload in parts.
@@ -162,14 +168,14 @@ impl ServedBucket {
     }
 }
 
-/// Returns the result of requests, or an error if the daemon ends before.
+/// Returns the result of work, or an error if the daemon ends before.
 async fn until<T>(
     mut ends: watch::Receiver<bool>,
-    work: impl Future<Output = Result<T, CallError>>,
+    work: impl Future<Output = T>,
 ) -> Result<T, CallError> {
     let end = ends.wait_for(|has_ended| *has_ended);
     match select(pin!(work), pin!(end)).await {
-        Either::Left((done, _)) => done,
+        Either::Left((done, _)) => Ok(done),
         Either::Right(_) => Err(ended()),
     }
 }
