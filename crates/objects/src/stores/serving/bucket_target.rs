@@ -22,10 +22,11 @@ use crate::stores::keys;
 use crate::stores::object_names::unusable;
 use crate::stores::places;
 use crate::stores::requests::{Executor, Names};
-use crate::stores::serving::bucket_upload::{BucketUpload, Target};
+use crate::stores::serving::bucket_upload::BucketUpload;
 use crate::stores::serving::client_errors::of_request;
 use crate::stores::serving::served_bucket::ServedBucket;
 use crate::stores::serving::spool::remove_leftovers;
+use crate::stores::serving::upload_target::Target;
 
 /// Bucket, or a prefix of it, as a directory.
 #[derive(Debug)]

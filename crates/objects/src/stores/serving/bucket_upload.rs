@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use bytes::Bytes;
 use lighthaul_base::Size;
-use lighthaul_buckets::attributes::{Condition, HeldPart, Stamp};
+use lighthaul_buckets::attributes::{Condition, HeldPart};
 use lighthaul_buckets::call_error::CallError;
 use lighthaul_buckets::checksum;
 use lighthaul_buckets::store::{Bucket, Upload};
@@ -24,19 +23,7 @@ use crate::stores::serving::completion::{
 use crate::stores::serving::open_parts::{OpenParts, WholePart};
 use crate::stores::serving::served_bucket::{ServedBucket, name};
 use crate::stores::serving::spool::{Slot, Spool};
-
-/// Object that is uploaded.
-#[derive(Debug)]
-pub(crate) struct Target {
-    pub(crate) key: String,
-    /// Path that clients see.
-    pub(crate) path: PathBuf,
-    pub(crate) size: u64,
-    pub(crate) stamp: Stamp,
-    pub(crate) condition: Condition,
-    /// The store checks the condition itself, as part of the request.
-    pub(crate) is_strict: bool,
-}
+use crate::stores::serving::upload_target::Target;
 
 /// Upload of one object. An object of one part is sent when it is published, in one request.
 #[derive(Debug)]
@@ -157,6 +144,8 @@ impl BucketUpload {
     fn send(&self, part: Whole) -> Result<(), Error> {
         let number = part.number;
         let (bytes, room) = self.take(part)?;
+        let sends = self.shared.uploads.send();
+        let sends = sends.map_err(|error| self.failed(error))?;
         let mut state = self.state();
         let State { upload, sent, .. } = &mut *state;
         let upload = match upload {
@@ -177,7 +166,7 @@ impl BucketUpload {
             if let Err(error) = &sent {
                 broken.set(error.clone()).ok();
             }
-            drop(room);
+            drop((room, sends));
             sent
         });
         sent.insert(number, task);

@@ -1,6 +1,7 @@
 //! End of an upload: all of its parts, its condition, and its name.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use lighthaul_buckets::attributes::{Condition, HeldPart};
 use lighthaul_buckets::call_error::{CallError, Reason};
@@ -8,8 +9,9 @@ use lighthaul_buckets::checksum;
 use lighthaul_buckets::store::{Bucket, Upload};
 use lighthaul_copy::object_target::Published;
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
-use crate::stores::serving::bucket_upload::Target;
+use crate::stores::serving::upload_target::Target;
 
 /// Completes an object from its parts, with the checksum of all of them.
 pub(crate) async fn complete(
@@ -40,8 +42,7 @@ pub(crate) async fn gathered(
             Err(error) => {
                 // a part that arrives after the end of the upload could stay in the store
                 for other in sent {
-                    other.abort();
-                    other.await.ok();
+                    end_of(other).await;
                 }
                 return Err(error);
             }
@@ -56,6 +57,18 @@ pub(crate) async fn gathered(
     }
     Ok((parts, whole))
 }
+
+/// Waits for the end of a request for a short time, and then ends it. A store that still works on a part would keep it when
+/// its upload is given up.
+pub(crate) async fn end_of<T>(mut request: JoinHandle<T>) {
+    if timeout(END_TIMEOUT, &mut request).await.is_err() {
+        request.abort();
+        request.await.ok();
+    }
+}
+
+/// Time for requests of an upload that is given up.
+const END_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Returns true if the store does not check conditions, and this host may check them just before.
 pub(crate) fn may_check(target: &Target, made: &Result<bool, CallError>) -> bool {

@@ -1,7 +1,7 @@
 //! Buckets that a daemon serves as directories.
 //!
 //! - [`bucket_target`]: a bucket and its directories; `bucket_upload`: upload of one object;
-//!   `completion`: its end
+//!   `completion`: its end; `upload_target`: the object
 //! - `open_parts`: parts whose bytes have come so far; `spool`: their bytes; `served_bucket`: limits of all uploads;
 //!   `open_uploads`: those that are given up when the daemon ends; `client_errors`: errors without what only the daemon may know
 //!
@@ -20,3 +20,4 @@ mod open_parts;
 mod open_uploads;
 mod served_bucket;
 mod spool;
+mod upload_target;

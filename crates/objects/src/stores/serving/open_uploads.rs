@@ -1,7 +1,7 @@
 //! Uploads in parts that a bucket has begun, so that the daemon can give up all of them when it ends.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lighthaul_buckets::call_error::{CallError, Reason};
 
@@ -15,8 +15,20 @@ struct State {
     open: BTreeMap<String, String>,
     /// Number of uploads whose names are not known yet.
     beginning: usize,
+    /// Number of parts that are being sent.
+    parts: usize,
     /// True if no more may begin.
     has_ended: bool,
+}
+
+/// Part that is being sent.
+#[derive(Debug)]
+pub(crate) struct SentPart(Arc<OpenUploads>);
+
+impl Drop for SentPart {
+    fn drop(&mut self) {
+        self.0.state().parts -= 1;
+    }
 }
 
 impl OpenUploads {
@@ -41,6 +53,21 @@ impl OpenUploads {
         state
             .open
             .extend(id.map(|id| (id.to_owned(), key.to_owned())));
+    }
+
+    /// Counts a part that is being sent. Fails if the daemon ends.
+    pub(crate) fn send(self: &Arc<Self>) -> Result<SentPart, CallError> {
+        let mut state = self.state();
+        if state.has_ended {
+            return Err(ended());
+        }
+        state.parts += 1;
+        Ok(SentPart(Arc::clone(self)))
+    }
+
+    /// Returns true if a part is being sent.
+    pub(crate) fn sends(&self) -> bool {
+        self.state().parts > 0
     }
 
     /// Forgets an upload that is complete or was given up.

@@ -20,6 +20,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::spool_space::{SpoolPlace, SpoolSpace};
 use crate::stores::run::runtime;
+use crate::stores::serving::completion::end_of;
 use crate::stores::serving::open_uploads::{OpenUploads, ended};
 use crate::stores::serving::spool::Spool;
 
@@ -111,8 +112,7 @@ impl ServedBucket {
         let requests: Vec<_> = requests.into_iter().collect();
         self.runtime.spawn(async move {
             for request in requests {
-                request.abort();
-                request.await.ok();
+                end_of(request).await;
             }
             if bucket.abort(&key, &mut upload).await.is_ok()
                 && let Some(id) = name(&upload)
@@ -124,16 +124,26 @@ impl ServedBucket {
 
     /// Ends all requests, and gives up all uploads that are open, within this time.
     pub(crate) fn close(&self, limit: Duration) {
-        self.ends.send_replace(true);
         self.uploads.end();
         let all = async {
+            // a part that arrives after the end of its upload could stay in the store
+            let sent = async {
+                while self.uploads.sends() {
+                    sleep(LOOK).await;
+                }
+            };
+            timeout(limit / 4, sent).await.ok();
+            self.ends.send_replace(true);
             loop {
                 let (open, others) = self.uploads.open();
                 let is_over = open.is_empty() && !others;
                 let aborts = open.into_iter().map(|(id, key)| async move {
                     let mut upload = Upload::S3(id.clone());
                     self.bucket.abort(&key, &mut upload).await.ok();
-                    self.uploads.remove(&id);
+                    // requests that were cut off may have added a part meanwhile
+                    if let Ok(None) = self.bucket.parts(&key, &id).await {
+                        self.uploads.remove(&id);
+                    }
                 });
                 let mut aborts = stream::iter(aborts).buffer_unordered(ABORTS_MAX);
                 while aborts.next().await.is_some() {}
