@@ -1,4 +1,4 @@
-//! See `lighthaul_fuzz::objects::answer`.
+//! See `lighthaul_fuzz::buckets::answer`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|octets: &[u8]| lighthaul_fuzz::objects::answer(octets));
+libfuzzer_sys::fuzz_target!(|octets: &[u8]| lighthaul_fuzz::buckets::answer(octets));

@@ -2,6 +2,7 @@
 
 pub mod base;
 pub mod booking;
+pub mod buckets;
 pub mod circuit;
 pub mod launch;
 pub mod daemon;
@@ -11,7 +12,6 @@ pub mod gateway;
 pub mod io;
 pub mod lab;
 pub mod nsi;
-pub mod objects;
 pub mod packing;
 pub mod pair;
 pub mod rbudp;

@@ -8,8 +8,9 @@
 use std::io::stdout;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use lighthaul_base::seats;
+use lighthaul_base::{Size, seats};
 use lighthaul_daemon::allowed_keys::AllowedKeys;
 use lighthaul_daemon::serve::{Server, serve_once};
 use lighthaul_daemon::settings::{AccessPolicy, Limits, Settings, Stores};
@@ -18,6 +19,7 @@ use lighthaul_grammar::serve::{Serve, ServeLimits};
 use lighthaul_io::crypto::identity::Identity;
 use lighthaul_io::crypto::tls;
 use lighthaul_objects::serving;
+use lighthaul_objects::spool_space::{SpoolPlace, SpoolSpace};
 use lighthaul_remote::dial::load_key;
 use lighthaul_remote::paths;
 use lighthaul_remote::place::Place;
@@ -137,7 +139,17 @@ fn limits(args: &ServeLimits) -> Limits {
 
 /// Opens the object stores, each with a name that clients see as a directory of the root.
 fn stores(args: &Serve, root: &Path) -> Result<Stores, Error> {
-    let spool = args.spool.as_deref().unwrap_or_else(|| Path::new(SPOOL));
+    let max = args.spool_max;
+    if max < SPOOL_MIN {
+        return Err(usage(format!(
+            "--spool-max {max} is too small for parts of objects: give at least {SPOOL_MIN}"
+        )));
+    }
+    let folder = args.spool.as_deref().unwrap_or_else(|| Path::new(SPOOL));
+    let spool = SpoolPlace {
+        folder: folder.to_owned(),
+        space: Arc::new(SpoolSpace::new(max.0)),
+    };
     let mut stores = Stores::new();
     for text in &args.store {
         let malformed = || {
@@ -158,7 +170,7 @@ fn stores(args: &Serve, root: &Path) -> Result<Stores, Error> {
             );
             return Err(usage(text));
         }
-        let opened = serving::open(&Place::parse(url)?, spool)?;
+        let opened = serving::open(name, &Place::parse(url)?, &spool)?;
         stores.insert(name.to_owned(), opened);
     }
     Ok(stores)
@@ -175,6 +187,8 @@ fn check_lists(paths: &[&Path]) -> Result<(), Error> {
 
 /// Usual directory for bytes whose parts are not complete.
 const SPOOL: &str = "/var/tmp";
+/// Smallest space for them: two parts.
+const SPOOL_MIN: Size = Size(16 << 20);
 
 #[cfg(test)]
 mod tests {

@@ -38,6 +38,12 @@ pub enum Fault {
         .0.display()
     )]
     LinkToStore(PathBuf),
+    /// An object that another program has written during the copy.
+    #[error(
+        "cannot write {}: another program has written or removed it during the copy; copy again",
+        .0.display()
+    )]
+    ObjectOvertaken(PathBuf),
     /// A name that the file system refuses.
     #[error("{0}")]
     Name(NameFault),
@@ -173,7 +179,9 @@ impl Coded for Fault {
             Self::LinkedFailed { code, .. } => Code::from_number(*code),
             Self::Differs | Self::ReadBack { .. } => Code::Integrity,
             Self::Unpublished { error, .. } | Self::Unexpected { error, .. } => error.code(),
-            Self::Changed { .. } | Self::ChangedSince(_) => Code::Changed,
+            Self::Changed { .. } | Self::ChangedSince(_) | Self::ObjectOvertaken(_) => {
+                Code::Changed
+            }
             Self::DeleteLimit { .. } => Code::DeleteLimit,
             Self::SourcesTooLarge | Self::Vector(_) | Self::OneHash => Code::Usage,
             Self::TooManyFailures { .. } => Code::Partial,

@@ -6,7 +6,8 @@
 //! - [`pace`]: rate and remaining time, smoothed; [`monitor`]: counters and events; [`watch`]: events for an observer;
 //!   [`bottleneck`]: its limiting factor
 //! - [`failures`]: failed entries with reasons; [`error`]: faults
-//! - [`object_target`]: directories in object stores; [`span_set`]: owed ranges of a file
+//! - [`object_target`]: directories in object stores; [`object_options`]: options that these cannot have;
+//!   [`span_set`]: owed ranges of a file
 //! - [`work`]: steps of one side, counted; [`stall`]: end of a copy in which neither side works
 
 pub mod bottleneck;
@@ -19,6 +20,7 @@ pub mod error;
 pub mod failures;
 pub mod message;
 pub mod monitor;
+pub mod object_options;
 pub mod object_target;
 pub mod pace;
 pub mod relay;

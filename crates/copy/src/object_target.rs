@@ -7,9 +7,11 @@
 //! ObjectTarget::folder --> ObjectFolder::begin --> ObjectUpload::write, in any order --> publish --> finish
 //! ```
 
-use std::fmt::Debug;
-use std::path::Path;
+use std::fmt::{self, Debug, Formatter};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use lighthaul_files::request::{FileReply, FileRequest};
 use lighthaul_session::error::Error;
 
 /// Store that a daemon serves as a directory. Paths are relative to it.
@@ -19,6 +21,36 @@ pub trait ObjectTarget: Debug + Send + Sync {
 
     /// Opens the directory `path` for a copy.
     fn folder(&self, path: &Path) -> Result<Box<dyn ObjectFolder>, Error>;
+
+    /// Executes a request about objects, and passes each part of the reply to `say`. Objects that fail are parts of the
+    /// reply. Returns the number of objects that are done.
+    fn execute(
+        &self,
+        request: &StoreRequest<'_>,
+        say: &mut dyn FnMut(FileReply) -> Result<(), Error>,
+    ) -> Result<u64, Error>;
+
+    /// Ends all requests, and gives up all uploads that are open, within this time. Later requests fail.
+    fn close(&self, limit: Duration);
+}
+
+/// Request about objects of a store.
+#[derive(Clone, Copy)]
+pub struct StoreRequest<'a> {
+    /// Request, with the paths that the client wrote.
+    pub request: &'a FileRequest,
+    /// The same paths, relative to the store.
+    pub paths: &'a [PathBuf],
+    /// Fails if the request was halted.
+    pub check: &'a dyn Fn() -> Result<(), Error>,
+}
+
+impl Debug for StoreRequest<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let mut request = f.debug_struct("StoreRequest");
+        request.field("request", &self.request);
+        request.field("paths", &self.paths).finish_non_exhaustive()
+    }
 }
 
 /// Directory that a copy writes to.
@@ -39,6 +71,8 @@ pub struct StoredObject {
     pub seconds: i64,
     /// Nanoseconds of this time.
     pub nanos: u32,
+    /// True if it is the time of the source.
+    pub has_source_time: bool,
     /// Version of the object.
     pub version: Option<String>,
 }
@@ -54,6 +88,9 @@ pub struct NewObject<'a> {
     pub time: (i64, u32),
     /// Condition under which the object gets its name.
     pub condition: WriteCondition,
+    /// Leaves the check of the condition to the store, so that no other program can write between check and change.
+    /// Otherwise a store without such checks is asked about the object just before.
+    pub is_strict: bool,
 }
 
 /// Condition under which an object gets its name.
@@ -86,6 +123,6 @@ pub enum Published {
     Verified,
     /// The store reports no checksums.
     Unverified,
-    /// The condition does not hold any more, so the object stays as it is.
+    /// The condition does not hold any more, since another program has written or removed the object. It stays as it is.
     Overtaken,
 }

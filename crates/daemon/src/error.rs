@@ -53,9 +53,12 @@ pub(crate) enum Fault {
     PlainDisabled,
     /// The request needs another way to the object store.
     #[error(
-        "{0} is an object store, and the daemon there only takes copies to it; use its own URL, as in s3://BUCKET"
+        "{0} is an object store, and the daemon there does not read it; use its own URL, as in s3://BUCKET"
     )]
     StoreIsTarget(String),
+    /// A request about a store and other paths.
+    #[error("{0} is an object store: name its objects in a command of their own")]
+    StoreAndOthers(String),
     /// An option that has no meaning for object stores.
     #[error("{0} does not apply to object stores: omit it")]
     StoreOption(&'static str),
@@ -197,6 +200,7 @@ impl Coded for Fault {
             | Self::InvitedTwice
             | Self::NoSession => Code::Permission,
             Self::StoreIsTarget(_)
+            | Self::StoreAndOthers(_)
             | Self::StoreOption(_)
             | Self::FilesFrom
             | Self::ZeroRate

@@ -199,6 +199,9 @@ impl Server {
             }
         })?;
         let until = service.clock.now() + STOP_TIMEOUT;
+        let stores = service.settings.stores.values().cloned();
+        let closing = stores.map(|store| thread::spawn(move || store.close(STOP_TIMEOUT)));
+        let closing: Vec<_> = closing.collect();
         let sessions = || service.pool.allocated();
         info!(
             "stopping {}",
@@ -206,6 +209,9 @@ impl Server {
         );
         while sessions() > 0 && service.clock.now() < until {
             thread::park_timeout(ACCEPT_TIMEOUT / 4);
+        }
+        for store in closing {
+            store.join().ok();
         }
         service.save_recent_hosts();
         Ok(())

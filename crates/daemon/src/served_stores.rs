@@ -3,18 +3,21 @@
 //! A store has a name, which clients see as a directory of the root. Rights count as they do for a directory of this
 //! name: a client that sees only another directory does not reach the store.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use lighthaul_copy::message::Target;
+use lighthaul_copy::object_options;
 use lighthaul_copy::object_target::ObjectTarget;
 use lighthaul_files::digest::DigestKind;
-use lighthaul_files::mode_changes::ModeChanges;
 use lighthaul_files::options::{DeltaMode, Options};
+use lighthaul_files::request::{FileInfo, FileKind, FileRequest};
+use lighthaul_fs::file_access::FileAccess;
+use lighthaul_fs::reserved_names::ReservedNames;
 use lighthaul_receive::target_folder::TargetFolder;
-use lighthaul_session::error::Error;
+use lighthaul_session::error::{Error, FileAction};
 
 use crate::error::Fault;
 use crate::request::Request;
@@ -38,7 +41,53 @@ pub(crate) fn open(
     TargetFolder::in_store((&path, target.landing), place).map(Some)
 }
 
-/// Refuses requests for what is in stores, except copies to them.
+/// Opens the directory that a client sees as `/`. No file there can get the name of a store, however its path is spelled.
+pub(crate) fn access(settings: &Settings, rights: &Rights) -> Result<FileAccess, Error> {
+    let access = rights.access()?;
+    if settings.stores.is_empty() {
+        return Ok(access);
+    }
+    let root = top(settings);
+    let names = settings.stores.keys().map(OsString::from);
+    let reserved = ReservedNames::of(root, names, "an object store has this name");
+    let reserved = reserved.map_err(|error| Error::file(FileAction::OpenRoot, root, &error))?;
+    Ok(access.reserving(reserved))
+}
+
+/// Returns the directory that has the names of the stores.
+fn top(settings: &Settings) -> &Path {
+    settings.root.as_deref().unwrap_or_else(|| Path::new("/"))
+}
+
+/// Returns the store that has all of these paths, with the paths in it, or none if no store has any of them.
+pub(crate) fn of_request(
+    settings: &Settings,
+    rights: &Rights,
+    paths: &[Vec<u8>],
+) -> Result<Option<StoreOfPaths>, Error> {
+    let mut found = paths
+        .iter()
+        .map(|path| find(settings, rights, as_path(path)));
+    let Some(Some((name, store, first))) = found.next() else {
+        return match found.flatten().next() {
+            Some((name, ..)) => Err(Fault::StoreAndOthers(name.to_owned()).into()),
+            None => Ok(None),
+        };
+    };
+    let mut inside = vec![first];
+    for other in found {
+        match other {
+            Some((of, _, path)) if of == name => inside.push(path),
+            Some(_) | None => return Err(Fault::StoreAndOthers(name.to_owned()).into()),
+        }
+    }
+    Ok(Some((store, inside)))
+}
+
+/// Store, and paths in it.
+type StoreOfPaths = (Arc<dyn ObjectTarget>, Vec<PathBuf>);
+
+/// Refuses requests for what is in stores, except copies to them and requests about their objects.
 pub(crate) fn check_request(
     settings: &Settings,
     rights: &Rights,
@@ -47,7 +96,9 @@ pub(crate) fn check_request(
     let paths: Vec<&[u8]> = match request {
         Request::Send { paths, .. } => paths.iter().map(Vec::as_slice).collect(),
         Request::Relay { relay, .. } => relay.paths.iter().map(Vec::as_slice).collect(),
-        Request::Files(request) => request.paths().iter().map(Vec::as_slice).collect(),
+        Request::Files(request) => {
+            return of_request(settings, rights, request.paths()).map(|_| ());
+        }
         Request::Receive { .. }
         | Request::Expect { .. }
         | Request::Probe(_)
@@ -74,7 +125,40 @@ fn find<'a>(
     if settings.stores.is_empty() {
         return None;
     }
-    let top = settings.root.as_deref().unwrap_or_else(|| Path::new("/"));
+    let whole = whole(settings, rights, path)?;
+    let mut names = whole.components();
+    let first = names.next()?.as_os_str().to_str()?;
+    let (name, store) = settings.stores.get_key_value(first)?;
+    Some((name, Arc::clone(store), names.as_path().to_owned()))
+}
+
+/// Returns the stores that the list of a directory has, beside its files.
+pub(crate) fn listed(settings: &Settings, rights: &Rights, request: &FileRequest) -> Vec<FileInfo> {
+    let FileRequest::List { path, hidden, .. } = request else {
+        return Vec::new();
+    };
+    let whole = whole(settings, rights, as_path(path));
+    if whole.is_none_or(|whole| !whole.as_os_str().is_empty()) {
+        return Vec::new();
+    }
+    let names = settings.stores.keys();
+    let names = names.filter(|name| *hidden || !name.starts_with('.'));
+    let folder = |name: &String| FileInfo {
+        path: name.as_bytes().to_vec(),
+        kind: FileKind::Folder,
+        size: 0,
+        mode: 0,
+        user: 0,
+        group: 0,
+        seconds: 0,
+        nanos: 0,
+    };
+    names.map(folder).collect()
+}
+
+/// Returns a path of a client below the directory with the names of the stores, if it is there.
+fn whole(settings: &Settings, rights: &Rights, path: &Path) -> Option<PathBuf> {
+    let top = top(settings);
     let own = match &rights.root {
         Some(root) => root.strip_prefix(top).ok()?,
         None => Path::new(""),
@@ -91,10 +175,7 @@ fn find<'a>(
             }
         }
     }
-    let mut names = whole.components();
-    let first = names.next()?.as_os_str().to_str()?;
-    let (name, store) = settings.stores.get_key_value(first)?;
-    Some((name, Arc::clone(store), names.as_path().to_owned()))
+    Some(whole)
 }
 
 fn as_path(path: &[u8]) -> &Path {
@@ -103,44 +184,32 @@ fn as_path(path: &[u8]) -> &Path {
 
 /// Refuses options without a meaning for object stores.
 fn check(options: &Options) -> Result<(), Error> {
-    let keep = options.keep;
-    let refused = [
-        (keep.owner, "--archive"),
-        (keep.accessed, "--atimes"),
-        (keep.xattrs, "--xattrs"),
-        (keep.acls, "--acls"),
-        (options.hard_links, "--hard-links"),
-        (options.sparse, "--sparse"),
-        (options.replace_special, "--replace-special"),
-        // the daemon does not read objects
-        (options.checksum, "--checksum"),
-        (options.digest == DigestKind::None, "--digest=none"),
-        (options.delete, "--delete"),
-        (options.chmod != ModeChanges::default(), "--chmod"),
-        (options.backup.is_some(), "--backup"),
-        (!options.link_dest.is_empty(), "--link-dest"),
-        (options.inplace, "--inplace"),
-        (options.partial_dir.is_some(), "--partial-dir"),
-        (options.verify_disk, "--verify=disk"),
-        (!options.hash.is_empty(), "--hash"),
-        (options.remove_source, "--remove-source-files"),
-        (options.striped.is_some(), "a copy over several hosts"),
-        // unencrypted data has this digest, too
-        (
-            options.digest == DigestKind::Blake3,
-            "--digest=blake3 or --plain",
-        ),
-        (options.delta == DeltaMode::Always, "--delta=always"),
-    ];
-    match refused.into_iter().find(|(is_set, _)| *is_set) {
-        Some((_, name)) => Err(Fault::StoreOption(name).into()),
+    let refused = object_options::refused(options).or_else(|| {
+        object_options::first(&[
+            // the daemon does not read objects
+            (options.checksum, "--checksum"),
+            (options.digest == DigestKind::None, "--digest=none"),
+            (options.delete, "--delete"),
+            (options.striped.is_some(), "a copy over several hosts"),
+            // unencrypted data has this digest, too
+            (
+                options.digest == DigestKind::Blake3,
+                "--digest=blake3 or --plain",
+            ),
+        ])
+    });
+    match refused {
+        Some(name) => Err(Fault::StoreOption(name).into()),
         None => Ok(()),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use lighthaul_copy::object_target::ObjectFolder;
+    use std::time::Duration;
+
+    use lighthaul_copy::object_target::{ObjectFolder, StoreRequest};
+    use lighthaul_files::request::FileReply;
     use lighthaul_io::crypto::identity::Identity;
 
     use super::*;
@@ -158,6 +227,16 @@ mod tests {
         fn folder(&self, _: &Path) -> Result<Box<dyn ObjectFolder>, Error> {
             Err(Fault::NoResult.into())
         }
+
+        fn execute(
+            &self,
+            _: &StoreRequest<'_>,
+            _: &mut dyn FnMut(FileReply) -> Result<(), Error>,
+        ) -> Result<u64, Error> {
+            Err(Fault::NoResult.into())
+        }
+
+        fn close(&self, _: Duration) {}
     }
 
     #[test]

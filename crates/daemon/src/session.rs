@@ -13,15 +13,17 @@ use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, PoisonError};
 
 use lighthaul_copy::message::Target;
+use lighthaul_copy::object_target::StoreRequest;
 use lighthaul_copy::relay::copy_request;
 use lighthaul_copy::watch::{CopyEvent, Summary};
-use lighthaul_files::execute::Scope;
+use lighthaul_files::execute::{Scope, execute};
 use lighthaul_files::glob;
 use lighthaul_files::list::{ListReceiver, PathList};
 use lighthaul_files::listed::SourceEntries;
 use lighthaul_files::naming::Naming;
 use lighthaul_files::options::Options;
 use lighthaul_files::remote;
+use lighthaul_files::request::{FileReply, FileRequest};
 use lighthaul_files::walk::Walk;
 use lighthaul_io::crypto::identity::Fingerprint;
 use lighthaul_receive as receive;
@@ -284,23 +286,9 @@ fn work(
             checkup::answer::answer(session, &role)?;
             Ok(Summary::default())
         }
-        Request::Files(verb) => {
-            let access = rights.access()?;
-            let scope = Scope {
-                access: &access,
-                writable: !rights.read_only,
-                special: rights.special,
-                halt: &session.halt,
-            };
-            agree()?;
-            let entries = remote::serve(session, scope, &verb)?;
-            Ok(Summary {
-                entries,
-                ..Summary::default()
-            })
-        }
+        Request::Files(request) => serve_file_request(session, &request, (own, rights)),
         Request::Send { paths, options } => {
-            let finds = finds(rights, &paths, &options, None)?;
+            let finds = finds((own, rights), &paths, &options, None)?;
             agree()?;
             let settings = send::Settings {
                 known: Some(known),
@@ -310,12 +298,15 @@ fn work(
         }
         Request::Relay { relay, options } => {
             let (list, names) = options.listed.then(ListReceiver::new).unzip();
-            let finds = finds(rights, &relay.paths, &options, names)?;
+            let finds = finds((own, rights), &relay.paths, &options, names)?;
             let (relay, hello) = ((relay, granted), (&hello, options));
             relay::run(session, (finds, list), relay, hello, &mut watcher)
         }
-        Request::RemoteFiles(request) => serve_remote_files(session, role, request, rights),
-        Request::Stream(wanted) => serve_stream(session, &role, &wanted, &hello, rights),
+        Request::RemoteFiles(request) => serve_remote_files(session, role, request, (own, rights)),
+        Request::Stream(wanted) => {
+            let access = served_stores::access(own, rights)?;
+            serve_stream((session, &role), &wanted, &hello, (rights, &access))
+        }
         Request::Expect { .. } | Request::Gateway(_) => Err(Fault::UnknownTopic.into()),
     }
 }
@@ -332,7 +323,7 @@ fn landing(
         || {
             TargetFolder::open(
                 target,
-                &Arc::new(rights.access()?),
+                &Arc::new(served_stores::access(settings, rights)?),
                 options.dry_run.is_some(),
             )
         },
@@ -340,15 +331,61 @@ fn landing(
     )
 }
 
+/// Serves lists, attributes, hashes and removals of files, and new directories.
+fn serve_file_request(
+    session: &Session,
+    request: &FileRequest,
+    (settings, rights): (&Settings, &Rights),
+) -> Result<Summary, Error> {
+    if let Some((store, paths)) = served_stores::of_request(settings, rights, request.paths())? {
+        session.say(&Message::Welcome)?;
+        let request = StoreRequest {
+            request,
+            paths: &paths,
+            check: &|| session.halt.check(),
+        };
+        let entries = remote::serve_with(session, |say| store.execute(&request, say))?;
+        return Ok(Summary {
+            entries,
+            ..Summary::default()
+        });
+    }
+    let access = served_stores::access(settings, rights)?;
+    let scope = Scope {
+        access: &access,
+        writable: !rights.read_only,
+        special: rights.special,
+        halt: &session.halt,
+    };
+    session.say(&Message::Welcome)?;
+    let stores = served_stores::listed(settings, rights, request);
+    let entries = remote::serve_with(session, |say| {
+        let more = stores.len() as u64;
+        if more > 0 {
+            say(FileReply::Listed { items: stores })?;
+        }
+        execute(scope, request, &mut |part| {
+            say(match part {
+                FileReply::Done { done } => FileReply::Done { done: done + more },
+                part => part,
+            })
+        })
+    })?;
+    Ok(Summary {
+        entries,
+        ..Summary::default()
+    })
+}
+
 /// Serves ranges of files, and changes to them.
 fn serve_remote_files(
     session: &Session,
     role: Role,
     request: lighthaul_remote_files::message::Request,
-    rights: &Rights,
+    (settings, rights): (&Settings, &Rights),
 ) -> Result<Summary, Error> {
     let scope = shared::Scope {
-        access: rights.access()?,
+        access: served_stores::access(settings, rights)?,
         writable: !rights.read_only,
         special: rights.special,
     };
@@ -379,7 +416,7 @@ fn link(
 
 /// Returns the entries to send. A list of files comes from `names`, or else from the receiver.
 fn finds(
-    rights: &Rights,
+    (settings, rights): (&Settings, &Rights),
     paths: &[Vec<u8>],
     options: &Options,
     names: Option<PathList>,
@@ -388,7 +425,7 @@ fn finds(
         .iter()
         .map(|path| PathBuf::from(OsStr::from_bytes(path)))
         .collect();
-    let access = Arc::new(options.sources(rights.access()?));
+    let access = Arc::new(options.sources(served_stores::access(settings, rights)?));
     if !options.listed {
         let (paths, expanded) = glob::expand(&access, paths)?;
         let mut walk = Walk::new(access, &paths, options.walk())?;

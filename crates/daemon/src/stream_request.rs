@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use lighthaul_base::Rate;
 use lighthaul_copy::watch::Summary;
+use lighthaul_fs::file_access::FileAccess;
 use lighthaul_session::error::Error;
 use lighthaul_session::message::{Hello, Message};
 use lighthaul_session::role::Role;
@@ -20,14 +21,13 @@ use crate::rights::Rights;
 
 /// Carries a stream between a client and a pipe or file.
 pub(crate) fn serve_stream(
-    session: &Session,
-    role: &Role,
+    (session, role): (&Session, &Role),
     wanted: &StreamRequest,
     hello: &Hello,
-    rights: &Rights,
+    (rights, access): (&Rights, &FileAccess),
 ) -> Result<Summary, Error> {
     let path = PathBuf::from(OsStr::from_bytes(&wanted.path));
-    let file = stream::end::open(&rights.access()?, &path, wanted.to)?;
+    let file = stream::end::open(access, &path, wanted.to)?;
     // the name may have meant another file before
     if !rights.special && is_device(&file) {
         return Err(Fault::Device(path).into());

@@ -13,7 +13,15 @@ use crate::request::{FileReply, FileRequest};
 
 /// Executes the request of a peer and sends the reply, as fast as TCP takes it. Returns the number of items done.
 pub fn serve(session: &Session, scope: Scope<'_>, request: &FileRequest) -> Result<u64, Error> {
-    let done = execute(scope, request, &mut |answer| {
+    serve_with(session, |say| execute(scope, request, say))
+}
+
+/// Sends the reply that `execute` passes to its argument, as fast as TCP takes it. Returns the number of items done.
+pub fn serve_with(
+    session: &Session,
+    execute: impl FnOnce(&mut dyn FnMut(FileReply) -> Result<(), Error>) -> Result<u64, Error>,
+) -> Result<u64, Error> {
+    let done = execute(&mut |answer| {
         wait_for_room(session)?;
         session.say(&answer)
     })?;

@@ -26,6 +26,7 @@ use crate::beneath;
 use crate::meta::Meta;
 use crate::mounts::Mounts;
 use crate::proc_path::magic;
+use crate::reserved_names::ReservedNames;
 use crate::space::Space;
 use crate::version::{Look, Version, nanos};
 
@@ -38,6 +39,8 @@ pub struct Root {
     last: Option<(PathBuf, OwnedFd)>,
     /// File systems used below the root, shared by all handles on the root.
     mounts: Mounts,
+    /// Names that no file may have.
+    reserved: ReservedNames,
 }
 
 impl Root {
@@ -53,7 +56,14 @@ impl Root {
             folder,
             last: None,
             mounts: Mounts::default(),
+            reserved: ReservedNames::none(),
         }
+    }
+
+    /// Reserves names, which no operation creates then.
+    pub(crate) fn reserving(mut self, reserved: ReservedNames) -> Self {
+        self.reserved = reserved;
+        self
     }
 
     /// Creates an empty directory that is removed at once, so that no other process can open it.
@@ -77,6 +87,7 @@ impl Root {
             folder: self.folder.try_clone()?,
             last: None,
             mounts: self.mounts.clone(),
+            reserved: self.reserved.clone(),
         })
     }
 
@@ -305,6 +316,7 @@ impl Root {
         };
         let folder = path.parent().unwrap_or_else(|| Path::new(""));
         if folder.as_os_str().is_empty() {
+            self.reserved.check(&self.folder, name)?;
             return Ok((&self.folder, name));
         }
         if self.last.as_ref().is_none_or(|(last, _)| last != folder) {
@@ -316,6 +328,7 @@ impl Root {
             .last
             .as_ref()
             .map_or(&self.folder, |(_, folder)| folder);
+        self.reserved.check(folder, name)?;
         Ok((folder, name))
     }
 }

@@ -16,6 +16,7 @@ use rustix::fs::{AtFlags, Dir, Mode, OFlags, mkdirat, readlinkat, unlinkat};
 use crate::beneath;
 use crate::disk::{InputFile, Root};
 use crate::meta::Meta;
+use crate::reserved_names::ReservedNames;
 
 pub(crate) const FOLDER: OFlags = OFlags::DIRECTORY
     .union(OFlags::RDONLY)
@@ -29,6 +30,8 @@ pub struct FileAccess {
     root: Option<OwnedFd>,
     /// True if a symbolic link as a source stands for its target.
     pub(crate) follows: bool,
+    /// Names that no file may have.
+    reserved: ReservedNames,
 }
 
 impl FileAccess {
@@ -37,7 +40,15 @@ impl FileAccess {
         Self {
             root: None,
             follows: false,
+            reserved: ReservedNames::none(),
         }
+    }
+
+    /// Reserves names, which no operation creates then.
+    #[must_use]
+    pub fn reserving(mut self, reserved: ReservedNames) -> Self {
+        self.reserved = reserved;
+        self
     }
 
     /// Reads the targets of symbolic links instead of the links, as far as they are accessible.
@@ -63,6 +74,7 @@ impl FileAccess {
         Ok(Self {
             root: Some(root),
             follows: false,
+            reserved: ReservedNames::none(),
         })
     }
 
@@ -71,19 +83,24 @@ impl FileAccess {
         Ok(Self {
             root: Some(Root::nowhere()?.into_folder()),
             follows: false,
+            reserved: ReservedNames::none(),
         })
     }
 
     /// Allows the subtree of the accessible directory `path`.
     pub fn within(&self, path: &Path) -> io::Result<Self> {
         let root = Some(self.open(path, FOLDER)?);
-        let follows = self.follows;
-        Ok(Self { root, follows })
+        Ok(Self {
+            root,
+            follows: self.follows,
+            reserved: self.reserved.clone(),
+        })
     }
 
     /// Opens the directory at `path` for writing beneath it.
     pub fn root(&self, path: &Path) -> io::Result<Root> {
-        Ok(Root::of(self.open(path, FOLDER)?))
+        let root = Root::of(self.open(path, FOLDER)?);
+        Ok(root.reserving(self.reserved.clone()))
     }
 
     /// Creates the directory `path`. Returns false if it existed.
@@ -120,10 +137,9 @@ impl FileAccess {
         let parent = path
             .parent()
             .filter(|parent| !parent.as_os_str().is_empty());
-        Ok(Some((
-            self.folder(parent.unwrap_or_else(|| Path::new(".")))?,
-            name,
-        )))
+        let folder = self.folder(parent.unwrap_or_else(|| Path::new(".")))?;
+        self.reserved.check(&folder.fd, name)?;
+        Ok(Some((folder, name)))
     }
 
     /// Opens the file at `path` for reading. Fails for a symbolic link, unless links are followed.

@@ -48,6 +48,19 @@ pub struct Serve {
         requires = "store"
     )]
     pub spool: Option<PathBuf>,
+    /// Maximum space for data on the way to stores
+    ///
+    /// Copies wait while it is full. Each lane of a copy may need up to 1 GiB on a path that loses packets.
+    #[arg(
+        long,
+        value_name = "SIZE",
+        default_value = "16GiB",
+        env = "LIGHTHAUL_SPOOL_MAX",
+        help_heading = "Access",
+        hide_short_help = true,
+        requires = "store"
+    )]
+    pub spool_max: Size,
     /// List of keys that may connect [default: `allowed_keys`]
     ///
     /// The list is in `/etc/lighthaul`, or in `~/.config/lighthaul` unless root. `lighthaul allow` writes it.

@@ -1,17 +1,16 @@
 //! Floor 9: object stores as places of copies: S3, Google Cloud Storage, Azure Blob Storage, and files of web servers.
 //!
 //! - [`mod@copy`], [`object_copy`]: a copy with an object store; [`files`]: lists, attributes and removals
-//! - [`serving`]: buckets that a daemon serves as directories
-//! - [`fault`]: faults; `answers`: answers of stores, for tests
-//! - `stores`: clients of stores, with the feature of this name
+//! - [`serving`]: buckets that a daemon serves as directories; [`spool_space`]: their space on disk
+//! - [`fault`]: faults
+//! - `stores`: copies with the clients of stores, with the feature of this name
 
-#[cfg(feature = "stores")]
-pub mod answers;
 pub mod copy;
 pub mod fault;
 pub mod files;
 pub mod object_copy;
 pub mod serving;
+pub mod spool_space;
 
 #[cfg(feature = "stores")]
 mod stores;

@@ -10,6 +10,7 @@ use std::sync::mpsc::Sender;
 use lighthaul_base::Instant;
 use lighthaul_copy::error::Fault;
 use lighthaul_copy::message::{Listing, WantedFile, WantedFiles};
+use lighthaul_copy::object_target::StoredObject;
 use lighthaul_copy::watch::{CopyEvent, Failed};
 use lighthaul_files::folder_set::FolderSet;
 use lighthaul_files::list::ListSender;
@@ -87,6 +88,9 @@ pub(super) struct Place {
     pub(super) deletions: Deletions,
     /// Ranges that parts of a striped copy have written.
     pub(super) staged: StagedFiles,
+    /// Path of the entry that is being handled, and its object if there is one, in a copy into an object store. All
+    /// decisions about the entry, and the condition of its upload, are about this version.
+    pub(super) object: Option<(Vec<u8>, Option<StoredObject>)>,
 }
 
 /// Returns the error of a peer whose list is invalid.
@@ -354,7 +358,7 @@ impl EntryChecker<'_> {
         }
         self.back_up(place, entry)?;
         if let Some(folder) = place.target_folder.objects() {
-            return self.want_object(&folder, (&*place, number), entry);
+            return self.want_object(&*folder, (&*place, number), entry);
         }
         match &entry.kind {
             EntryKind::Folder => {
@@ -416,7 +420,7 @@ impl EntryChecker<'_> {
             return Ok(None);
         }
         if let Some(folder) = place.target_folder.objects() {
-            return Self::look_at_object(&*folder, entry);
+            return Self::look_at_object(place, &*folder, entry);
         }
         match place.root.look(entry.path()) {
             Err(error) if error.kind() == io::ErrorKind::InvalidFilename => {
@@ -541,6 +545,7 @@ impl Place {
             top: None,
             deletions: Deletions::default(),
             staged: StagedFiles::default(),
+            object: None,
         }
     }
 

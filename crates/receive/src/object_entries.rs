@@ -6,7 +6,7 @@ use std::sync::Arc;
 use lighthaul_copy::error::Fault;
 use lighthaul_copy::message::WantedFile;
 use lighthaul_copy::object_target::{
-    NewObject, ObjectFolder, ObjectUpload, Published, WriteCondition,
+    NewObject, ObjectFolder, ObjectUpload, Published, StoredObject, WriteCondition,
 };
 use lighthaul_files::manifest::{Entry, EntryKind};
 use lighthaul_fs::meta::Meta;
@@ -21,19 +21,30 @@ use super::publish::Publisher;
 impl EntryChecker<'_> {
     /// Returns the attributes of the object for `entry`, if there is one. Each path is a directory, if the source has one there.
     pub(super) fn look_at_object(
+        place: &mut Place,
         folder: &dyn ObjectFolder,
         entry: &Entry,
     ) -> Result<Option<Meta>, Error> {
         let (kind, there) = match entry.kind {
-            EntryKind::File(_) => (FileType::RegularFile, folder.look(entry.path())?),
+            EntryKind::File(_) => (FileType::RegularFile, look_once(place, folder, entry)?),
             EntryKind::Folder | EntryKind::FolderEnd => (FileType::Directory, None),
             EntryKind::Link(_) => return Ok(None),
         };
         if kind == FileType::RegularFile && there.is_none() {
             return Ok(None);
         }
-        let (size, seconds, nanos) = there.map_or((0, entry.seconds, entry.nanos), |there| {
-            (there.size, there.seconds, there.nanos)
+        let of_source = (0, entry.seconds, entry.nanos);
+        let (size, seconds, nanos) = there.map_or(of_source, |there| {
+            let stored = (there.seconds, there.nanos);
+            // an object of another program has no time of its source; it is equal unless it is older
+            let is_equal = !there.has_source_time
+                && there.size == entry.size()
+                && stored >= (entry.seconds, entry.nanos);
+            if is_equal {
+                (there.size, entry.seconds, entry.nanos)
+            } else {
+                (there.size, there.seconds, there.nanos)
+            }
         });
         Ok(Some(Meta {
             kind,
@@ -54,7 +65,7 @@ impl EntryChecker<'_> {
     /// Begins the upload of a file that differs from its object. Returns the file, unless it is empty.
     pub(super) fn want_object(
         &self,
-        folder: &Arc<dyn ObjectFolder>,
+        folder: &dyn ObjectFolder,
         (place, number): (&Place, u64),
         entry: &Entry,
     ) -> Result<Option<WantedFile>, Error> {
@@ -75,13 +86,17 @@ impl EntryChecker<'_> {
             path: entry.path(),
             size,
             time: (entry.seconds, entry.nanos),
-            condition: self.condition(folder, entry)?,
+            condition: condition(place, entry),
+            is_strict: self.transfer.options().update || self.transfer.options().skip.existing,
         })?;
         if size == 0 {
             upload.publish();
             let published = upload.finish()?;
-            let settled = settled(published, self.transfer.options().update);
-            self.transfer.table.settle(number, entry, Ok(settled));
+            let options = self.transfer.options();
+            let settled = settled(published, (options.update, options.skip.existing));
+            let at = || Fault::ObjectOvertaken(place.target_folder.folder.join(entry.path()));
+            let settled = settled.ok_or_else(|| at().into());
+            self.transfer.table.settle(number, entry, settled);
             return Ok(None);
         }
         let pending = PendingFile::uploaded(number, entry.clone(), upload);
@@ -95,23 +110,35 @@ impl EntryChecker<'_> {
             basis: None,
         }))
     }
+}
 
-    /// Returns the condition under which the file replaces its object.
-    fn condition(
-        &self,
-        folder: &Arc<dyn ObjectFolder>,
-        entry: &Entry,
-    ) -> Result<WriteCondition, Error> {
-        let options = self.transfer.options();
-        if !options.update && !options.skip.existing {
-            return Ok(WriteCondition::Always);
-        }
-        Ok(match folder.look(entry.path())? {
-            None => WriteCondition::Absent,
-            Some(there) => there
-                .version
-                .map_or(WriteCondition::Always, WriteCondition::Unchanged),
-        })
+/// Returns the object of the entry. All decisions about one entry are about the same look.
+fn look_once(
+    place: &mut Place,
+    folder: &dyn ObjectFolder,
+    entry: &Entry,
+) -> Result<Option<StoredObject>, Error> {
+    if let Some((path, there)) = &place.object
+        && *path == entry.path
+    {
+        return Ok(there.clone());
+    }
+    let there = folder.look(entry.path())?;
+    place.object = Some((entry.path.clone(), there.clone()));
+    Ok(there)
+}
+
+/// Returns the condition that the object is still the one about which the copy has decided.
+fn condition(place: &Place, entry: &Entry) -> WriteCondition {
+    let looked = place.object.as_ref();
+    let there = looked.filter(|(path, _)| *path == entry.path);
+    match there {
+        Some((_, None)) => WriteCondition::Absent,
+        Some((_, Some(there))) => there
+            .version
+            .clone()
+            .map_or(WriteCondition::Always, WriteCondition::Unchanged),
+        None => WriteCondition::Always,
     }
 }
 
@@ -133,8 +160,12 @@ impl Publisher<'_> {
                     if published == Published::Unverified {
                         self.warn_unverified();
                     }
-                    let settled = settled(published, self.updates);
-                    self.table.settle(file.number, &file.entry, Ok(settled));
+                    if let Some(settled) = settled(published, self.keeps) {
+                        self.table.settle(file.number, &file.entry, Ok(settled));
+                    } else {
+                        let at = self.target.join(file.entry.path());
+                        self.fail(file.number, Fault::ObjectOvertaken(at).into());
+                    }
                 }
                 Err(error) => self.fail(file.number, error),
             }
@@ -142,11 +173,14 @@ impl Publisher<'_> {
     }
 }
 
-fn settled(published: Published, updates: bool) -> Settled {
+/// Returns the result of an entry, or none if another program has written the object and no option lets it stay. The options
+/// are `--update` and `--ignore-existing`.
+const fn settled(published: Published, (updates, ignores): (bool, bool)) -> Option<Settled> {
     match published {
-        Published::Verified | Published::Unverified => Settled::Now,
-        Published::Overtaken if updates => Settled::Newer,
-        Published::Overtaken => Settled::Before,
+        Published::Verified | Published::Unverified => Some(Settled::Now),
+        Published::Overtaken if updates => Some(Settled::Newer),
+        Published::Overtaken if ignores => Some(Settled::Before),
+        Published::Overtaken => None,
     }
 }
 

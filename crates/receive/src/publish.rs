@@ -47,7 +47,7 @@ pub(crate) struct Publisher<'a> {
     pub(super) table: &'a EntryTable,
     pub(super) root: Root,
     /// Path of the root for messages.
-    target: PathBuf,
+    pub(super) target: PathBuf,
     metadata: &'a MetadataWriter<'a>,
     checks: Checks<'a>,
     /// Protection of the bytes on the network.
@@ -62,8 +62,8 @@ pub(crate) struct Publisher<'a> {
     kept: Vec<Kept>,
     /// Files with ranges that other parts of a striped copy have compared.
     staged: Vec<Staged>,
-    /// True if newer objects stay (`--update`).
-    pub(super) updates: bool,
+    /// True if newer objects stay (`--update`), and if all objects stay (`--ignore-existing`).
+    pub(super) keeps: (bool, bool),
     has_warned: bool,
 }
 
@@ -103,7 +103,7 @@ impl<'a> Publisher<'a> {
             digests: ObjectDigests::default(),
             kept: Vec::new(),
             staged: Vec::new(),
-            updates: settings.options.update,
+            keeps: (settings.options.update, settings.options.skip.existing),
             has_warned: false,
         }
     }

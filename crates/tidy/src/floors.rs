@@ -214,6 +214,7 @@ const FLOORS: [(u8, &[&str]); 14] = [
             "domains",
             "monitor",
             "queue",
+            "buckets",
         ],
     ),
     (5, &["copy", "booking", "timeline", "nsi", "remote-files"]),

@@ -6,102 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 use crate::proxy::{Fault, Proxy};
-use crate::running::{Outcome, Running, becomes_true};
+use crate::running::becomes_true;
 use crate::scratch::{dress, names};
+use crate::served_daemon::{Daemon, LARGE, has_parts};
 use crate::server::Server;
-
-/// Size of a file of eight parts.
-const LARGE: u64 = (60 << 20) + 5;
-
-/// A daemon that serves the bucket of a server as `/store`.
-struct Daemon<'a> {
-    server: &'a Server,
-    process: Running,
-    /// Beginning of all places, as in `lh://127.0.0.1:4810`.
-    host: String,
-    pin: String,
-}
-
-impl<'a> Daemon<'a> {
-    /// Starts a daemon for the store at `address`. `rights` are options of `lighthaul allow`.
-    fn start(server: &'a Server, address: &str, rights: &[&str]) -> Self {
-        let scratch = &server.scratch;
-        scratch.folder("root");
-        scratch.folder("spool");
-        let run = |args: &[&str]| server.run(args).assert_succeeded();
-        let key = run(&["key", "--key", "client-key"]).out.concat();
-        let allow = ["allow", "--allowed", "allowed", &key, "tester"];
-        run(&[&allow, rights].concat());
-        let args = [
-            "serve",
-            "--listen",
-            "127.0.0.1:0",
-            "--root",
-            "root",
-            "--allowed",
-            "allowed",
-            "--key",
-            "host-key",
-            "--store",
-            "store=s3://data/in",
-            "--spool",
-            "spool",
-        ];
-        let mut process = Running::start(server.command_at(address, &args));
-        let line = process.says("listening on ");
-        let port = line.split("listening on ").nth(1).unwrap();
-        let port = port.split(' ').next().unwrap().rsplit(':').next().unwrap();
-        let line = process.says("this host's key is ");
-        Self {
-            server,
-            host: format!("lh://127.0.0.1:{port}"),
-            pin: line[line.find("sha256:").unwrap()..][..71].to_owned(),
-            process,
-        }
-    }
-
-    /// Starts a copy. `HOST` in its arguments stands for the daemon.
-    fn start_copy(&self, protocol: &str, args: &[&str]) -> Running {
-        let args: Vec<String> = args
-            .iter()
-            .map(|arg| arg.replace("HOST", &self.host))
-            .collect();
-        let fixed = ["cp", "--json", "--key", "client-key", "--pin", &self.pin];
-        let args = fixed.into_iter().chain(args.iter().map(String::as_str));
-        let args: Vec<&str> = args.collect();
-        let mut command = self.server.command_at(&self.server.address, &args);
-        if !protocol.is_empty() {
-            command.env("LIGHTHAUL_PROTOCOL", protocol);
-        }
-        // the client has no way to the store
-        command.env_remove("AWS_ACCESS_KEY_ID");
-        Running::start(command)
-    }
-
-    fn copy(&self, protocol: &str, args: &[&str]) -> Outcome {
-        self.start_copy(protocol, args).finish()
-    }
-
-    fn is_equal(&self, file: &str, key: &str) -> bool {
-        let stored = fs::read(self.server.object(key)).unwrap();
-        fs::read(self.server.scratch.at(file)).unwrap() == stored
-    }
-}
-
-/// Returns true if the store has parts of uploads that did not end.
-fn has_parts(server: &Server) -> bool {
-    let mut folders = vec![server.scratch.at("store/data/.sgwtmp")];
-    while let Some(folder) = folders.pop() {
-        for item in fs::read_dir(folder).into_iter().flatten().flatten() {
-            if item.file_type().is_ok_and(|kind| kind.is_dir()) {
-                folders.push(item.path());
-            } else {
-                return true;
-            }
-        }
-    }
-    false
-}
 
 #[test]
 fn tree_goes_through_a_daemon_to_the_store() {
@@ -244,11 +152,7 @@ fn what_a_store_cannot_have_is_refused() {
     }
     daemon
         .copy("", &["HOST/store/t/f", "back"])
-        .assert_failed(1, "only takes copies to it");
-    let place = format!("{}/store", daemon.host);
-    server
-        .run(&["ls", "--key", "client-key", "--pin", &daemon.pin, &place])
-        .assert_failed(1, "only takes copies to it");
+        .assert_failed(1, "does not read it");
     fs::write(server.scratch.at("tree/a\u{1}b"), "x").unwrap();
     let outcome = daemon.copy("", &["tree/a\u{1}b", "HOST/store/"]);
     assert!(outcome.said("control characters"), "{outcome:?}");
@@ -331,13 +235,34 @@ fn store_that_fails_or_lies_publishes_nothing() {
         }
         Fault::Pass
     });
-    let daemon = Daemon::start(&server, &lying.address, &[]);
-    let outcome = daemon.copy("", &["small", "HOST/store/denied"]);
-    assert!(outcome.said("AccessDenied"), "{outcome:?}");
-    assert_ne!(outcome.code, Some(0));
-    let outcome = daemon.copy("", &["large", "HOST/store/part"]);
-    assert!(outcome.said("BadDigest"), "{outcome:?}");
-    assert_ne!(outcome.code, Some(0));
+    let mut daemon = Daemon::start(&server, &lying.address, &[]);
+    let address = lying.address.as_str();
+    for (source, key, told, logged) in [
+        (
+            "small",
+            "denied",
+            "the store refuses it to the daemon",
+            "AccessDenied",
+        ),
+        (
+            "large",
+            "part",
+            "the store has received other bytes",
+            "BadDigest",
+        ),
+    ] {
+        let place = format!("HOST/store/{key}");
+        let outcome = daemon.copy("", &[source, &place]);
+        assert_ne!(outcome.code, Some(0));
+        assert!(outcome.said(told), "{outcome:?}");
+        assert!(outcome.said(&format!("/store/{key}")), "{outcome:?}");
+        // what only the daemon knows is in its log
+        for hidden in [logged, "s3://", "data/in", address] {
+            assert!(!outcome.said(hidden), "{hidden}: {outcome:?}");
+        }
+        let line = daemon.process.says(logged);
+        assert!(line.contains(&format!("s3://data/in/{key}")), "{line}");
+    }
     assert!(!server.object("in/part").exists());
     becomes_true("the parts are removed", || !has_parts(&server));
     // the daemon continues

@@ -3,9 +3,8 @@
 //! Stores keep no modification times of their own. An upload notes that of its file in the metadata `mtime`. Without it,
 //! an object counts as equal if it has the size of the file and is not older.
 
+use lighthaul_buckets::attributes::{Condition, Listed, Stamp};
 use lighthaul_files::options::{Action, Options};
-
-use crate::stores::bucket::attributes::{Condition, Listed, Stamp};
 
 /// Decision about an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

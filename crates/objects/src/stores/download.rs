@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use futures_util::StreamExt;
+use lighthaul_buckets::attributes::{Attributes, Listed, Stamp};
+use lighthaul_buckets::call_error::CallError;
 use lighthaul_files::filter::Decision as Ruled;
 use lighthaul_files::list::PathList;
 use lighthaul_files::options::{Action, Detail};
@@ -13,8 +15,6 @@ use lighthaul_session::error::{Code, Error};
 use tokio::task::JoinSet;
 
 use crate::fault::Fault;
-use crate::stores::bucket::attributes::{Attributes, Listed, Stamp};
-use crate::stores::bucket::call_error::CallError;
 use crate::stores::decision::{self, Decision, There, Version};
 use crate::stores::deletion;
 use crate::stores::download_item::{Item, Shared};

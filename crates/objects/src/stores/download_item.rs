@@ -4,8 +4,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 
-use crate::stores::bucket::attributes::Attributes;
-use crate::stores::bucket::store::Bucket;
+use lighthaul_buckets::attributes::Attributes;
+use lighthaul_buckets::store::Bucket;
+
 use crate::stores::job::Job;
 use crate::stores::landing::Landing;
 use crate::stores::object_sources::StreamSize;

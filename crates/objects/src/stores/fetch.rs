@@ -3,17 +3,16 @@
 use std::io;
 use std::sync::Arc;
 
+use lighthaul_buckets::attributes::Attributes;
+use lighthaul_buckets::call_error::{CallError, Reason};
+use lighthaul_buckets::checksum;
+use lighthaul_buckets::client::retry;
+use lighthaul_buckets::range_reader::RangeReader;
+use lighthaul_buckets::web::Web;
 use lighthaul_copy::error::Fault as CopyFault;
 use lighthaul_session::error::{Code, Error, FileAction};
 use tokio::task::JoinSet;
 
-use crate::stores::bucket::attributes::Attributes;
-use crate::stores::bucket::call_error::{CallError, Reason};
-use crate::stores::bucket::checksum;
-use crate::stores::bucket::client::Client;
-use crate::stores::bucket::range_reader::RangeReader;
-use crate::stores::bucket::store::Store;
-use crate::stores::bucket::web::Web;
 use crate::stores::decision::Decision;
 use crate::stores::download_item::{Item, Shared};
 use crate::stores::job::{PART, blocking};
@@ -216,7 +215,7 @@ async fn opened(shared: &Shared, item: &Item, known: &Attributes) -> Result<Part
 
 /// Fetches a file of a web server in one response. After a network failure, the download starts from the beginning.
 async fn stream(shared: &Shared, item: &Item) -> Result<(Partial, Attributes), Error> {
-    let Store::Web(web) = &*item.bucket.store else {
+    let Some(web) = item.bucket.web() else {
         return whole(shared, item).await;
     };
     let (own, path) = (shared.clone(), item.path.clone());
@@ -228,7 +227,7 @@ async fn stream(shared: &Shared, item: &Item) -> Result<(Partial, Attributes), E
                 Ok(attributes) => return Ok(attributes),
                 Err(error) => error,
             };
-            let waited = Client::retry(error, &mut pauses).await;
+            let waited = retry(error, &mut pauses).await;
             waited.map_err(|error| failed(item, error))?;
         }
     };

@@ -3,6 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use lighthaul_base::Size;
+use lighthaul_buckets::call_error::{CallError, Reason};
+use lighthaul_buckets::client::Patience;
 use lighthaul_files::list::PathList;
 use lighthaul_files::naming::Naming;
 use lighthaul_files::options::Options;
@@ -12,8 +15,6 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{JoinSet, spawn_blocking};
 
 use crate::fault::Fault;
-use crate::stores::bucket::call_error::{CallError, Reason};
-use crate::stores::bucket::client::Patience;
 use crate::stores::report::Report;
 
 /// Copy to make.
@@ -139,6 +140,15 @@ pub(crate) async fn blocking<T: Send + 'static>(
 pub(crate) fn part_len(size: u64) -> u64 {
     let least = size.div_ceil(PARTS_MAX).next_multiple_of(1 << 20);
     least.max(PART)
+}
+
+/// Returns the reason why a file of `size` bytes cannot be an object of at most `max` bytes.
+pub(crate) fn too_large(size: u64, max: u64) -> String {
+    format!(
+        "it has {}, and an object of this store at most {}; split it",
+        Size(size),
+        Size(max)
+    )
 }
 
 /// Size of parts, and of the largest object that is copied in one request.

@@ -7,13 +7,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use lighthaul_buckets::attributes::{Condition, HeldPart};
+use lighthaul_buckets::call_error::{CallError, Reason};
+use lighthaul_buckets::checksum;
+use lighthaul_buckets::store::Upload;
 use lighthaul_session::error::Error;
 use tokio::task::JoinSet;
 
-use crate::stores::bucket::attributes::{Condition, HeldPart};
-use crate::stores::bucket::call_error::{CallError, Reason};
-use crate::stores::bucket::checksum;
-use crate::stores::bucket::store::Upload;
 use crate::stores::job::{Job, part_len};
 use crate::stores::source_file::SourceFile;
 use crate::stores::upload_item::Item;

@@ -5,14 +5,14 @@ use std::thread;
 
 use futures_util::stream::{self, BoxStream, StreamExt};
 use lighthaul_base::escape::escape_name;
+use lighthaul_buckets::attributes::{Attributes, Listed};
+use lighthaul_buckets::call_error::{CallError, Reason};
+use lighthaul_buckets::store::Bucket;
 use lighthaul_files::list::PathList;
 use lighthaul_session::error::Error;
 use tokio::sync::mpsc::channel;
 
 use crate::fault::Fault;
-use crate::stores::bucket::attributes::{Attributes, Listed};
-use crate::stores::bucket::call_error::{CallError, Reason};
-use crate::stores::bucket::store::Bucket;
 use crate::stores::keys;
 use crate::stores::object_names::unusable;
 use crate::stores::object_sources::Source;

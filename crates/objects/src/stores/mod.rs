@@ -1,18 +1,17 @@
-//! Copies and requests with the clients of stores.
+//! Copies and requests with the clients of stores, which are in the crate `buckets`.
 //!
 //! - [`run`]: the runtime of a copy; [`requests`]: lists, attributes, removals; `job`, `report`: the parts that tasks share
 //! - `upload`, `upload_item`, `large_upload`, `upload_record`, `source_file`: from this host
 //! - `download`, `download_item`, `fetch`, `partial`, `parts_writer`, `publisher`, `landing`: to this host; `relay`: between stores
 //! - [`serving`]: buckets that a daemon serves as directories
 //! - `deletion`: entries that the source does not have; `decision`: choice of entries
-//! - `keys`, `object_names`, `object_sources`, `listed_objects`: keys and paths; [`bucket`]: requests; `environment`: settings
+//! - `keys`, `object_names`, `object_sources`, `listed_objects`: keys and paths; `places`: buckets of places
 //!
 //! ```text
 //! list of the target --.
 //! walk, or list of the source --> decision --> requests in parallel, within the limit of memory --> name
 //! ```
 
-pub(crate) mod bucket;
 pub(crate) mod requests;
 pub(crate) mod run;
 pub(crate) mod serving;
@@ -21,7 +20,6 @@ mod decision;
 mod deletion;
 mod download;
 mod download_item;
-mod environment;
 mod fetch;
 mod job;
 mod keys;
@@ -32,6 +30,7 @@ mod object_names;
 mod object_sources;
 mod partial;
 mod parts_writer;
+mod places;
 mod publisher;
 mod relay;
 mod report;

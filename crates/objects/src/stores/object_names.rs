@@ -4,16 +4,17 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use futures_util::stream::{self, StreamExt};
+use lighthaul_buckets::attributes::Listed;
+use lighthaul_buckets::call_error::{CallError, Reason};
+use lighthaul_buckets::store::Bucket;
 use lighthaul_files::naming::Naming;
 use lighthaul_files::options::Options;
 use lighthaul_session::error::{Code, Error};
 
 use crate::fault::Fault;
-use crate::stores::bucket::attributes::Listed;
-use crate::stores::bucket::call_error::{CallError, Reason};
-use crate::stores::bucket::store::Bucket;
 use crate::stores::job::Job;
 use crate::stores::keys;
+use crate::stores::places;
 
 /// Objects of the target by key.
 pub(crate) type Objects = BTreeMap<String, Listed>;
@@ -42,7 +43,7 @@ pub(crate) struct ObjectNames {
 impl ObjectNames {
     /// Returns the names for sources, of which `first` is the first name.
     pub(crate) async fn new(job: &Job, naming: Naming, first: &str) -> Result<Self, Error> {
-        let (bucket, key) = Bucket::open(&job.target, job.patience)?;
+        let (bucket, key) = places::open(&job.target, job.patience)?;
         let prefix = keys::folder(&key);
         job.check_deletion(naming)?;
         let is_inside = match naming {

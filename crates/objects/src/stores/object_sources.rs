@@ -1,15 +1,16 @@
 //! Objects that a copy reads: single ones, and all below a prefix.
 
+use lighthaul_buckets::attributes::Attributes;
+use lighthaul_buckets::call_error::{CallError, Reason};
+use lighthaul_buckets::store::Bucket;
 use lighthaul_files::naming::Naming;
 use lighthaul_remote::place::Place;
 use lighthaul_session::error::{Code, Error};
 
 use crate::fault::Fault;
-use crate::stores::bucket::attributes::Attributes;
-use crate::stores::bucket::call_error::{CallError, Reason};
-use crate::stores::bucket::store::{Bucket, Store};
 use crate::stores::job::Job;
 use crate::stores::keys;
+use crate::stores::places;
 
 /// Source of a copy.
 #[derive(Debug)]
@@ -71,13 +72,13 @@ pub(crate) async fn find(job: &Job) -> Result<(Vec<Source>, Naming), Error> {
 }
 
 async fn look(place: &Place, job: &Job) -> Result<Source, Error> {
-    let (bucket, key) = Bucket::open(place, job.patience)?;
+    let (bucket, key) = places::open(place, job.patience)?;
     if job.options.listed {
         return base(bucket, &key);
     }
     let url = bucket.url(&key);
     let failed = |error: CallError| error.during(format!("cannot read {url}"));
-    if let Store::Web(web) = &*bucket.store {
+    if let Some(web) = bucket.web() {
         let file = web.look(&key).await.map_err(failed)?;
         let kind = if file.has_ranges {
             Kind::Object(file.attributes)
@@ -133,7 +134,7 @@ async fn look(place: &Place, job: &Job) -> Result<Source, Error> {
 
 /// Returns the prefix to which the paths of a list are relative.
 fn base(bucket: Bucket, key: &str) -> Result<Source, Error> {
-    if let Store::Web(_) = &*bucket.store {
+    if bucket.web().is_some() {
         let text = "a list of paths (--files-from) needs a bucket or a directory, not a web server";
         return Err(Fault::Request(text.to_owned()).into());
     }

@@ -7,13 +7,12 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use lighthaul_buckets::attributes::Stamp;
+use lighthaul_buckets::checksum;
 use lighthaul_files::temp_names::{journal, partial};
 use lighthaul_fs::disk::Root;
 use rustix::fs::{FallocateFlags, Timespec, Timestamps, UTIME_OMIT, fallocate, futimens};
 use rustix::io::Errno;
-
-use crate::stores::bucket::attributes::Stamp;
-use crate::stores::bucket::checksum;
 
 /// Temporary file, locked against other copies.
 #[derive(Debug)]

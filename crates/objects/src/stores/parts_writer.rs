@@ -6,7 +6,8 @@
 use std::io;
 use std::sync::Arc;
 
-use crate::stores::bucket::checksum::Running;
+use lighthaul_buckets::checksum::Running;
+
 use crate::stores::job::PART;
 use crate::stores::partial::Partial;
 
@@ -99,7 +100,7 @@ mod tests {
     use lighthaul_fs::disk::Root;
 
     use super::*;
-    use crate::stores::bucket::checksum;
+    use lighthaul_buckets::checksum;
 
     #[test]
     fn bytes_in_any_pieces_become_parts_with_their_checksums() {

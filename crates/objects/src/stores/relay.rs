@@ -5,18 +5,18 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::StreamExt;
+use lighthaul_buckets::attributes::{Attributes, Condition, HeldPart, Listed};
+use lighthaul_buckets::call_error::{CallError, Reason};
+use lighthaul_buckets::checksum;
+use lighthaul_buckets::range_reader::RangeReader;
+use lighthaul_buckets::store::{Bucket, Upload};
+use lighthaul_buckets::web::{Download, Web};
 use lighthaul_files::filter::Decision as Ruled;
 use lighthaul_files::naming::Naming;
 use lighthaul_session::error::Error;
 use tokio::task::JoinSet;
 
 use crate::fault::Fault;
-use crate::stores::bucket::attributes::{Attributes, Condition, HeldPart, Listed};
-use crate::stores::bucket::call_error::{CallError, Reason};
-use crate::stores::bucket::checksum;
-use crate::stores::bucket::range_reader::RangeReader;
-use crate::stores::bucket::store::{Bucket, Store, Upload};
-use crate::stores::bucket::web::{Download, Web};
 use crate::stores::decision::{self, Decision, There, Version};
 use crate::stores::deletion;
 use crate::stores::job::{Job, PART, Seen, join, part_len};
@@ -441,9 +441,9 @@ struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     async fn open(item: &'a Item, known: &'a Attributes) -> Result<Self, CallError> {
-        let stream = match &*item.from.store {
-            Store::Web(web) if item.stream.is_some() => Some((web, web.stream(&item.key).await?)),
-            Store::Web(_) | Store::S3(_) | Store::Cloud(_) => None,
+        let stream = match item.from.web().filter(|_| item.stream.is_some()) {
+            Some(web) => Some((web, web.stream(&item.key).await?)),
+            None => None,
         };
         Ok(Self {
             item,

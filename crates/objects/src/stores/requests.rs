@@ -3,7 +3,12 @@
 //! Common prefixes are shown as directories. Objects have no modes and owners, which are shown as zero.
 
 use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
+use lighthaul_buckets::attributes::{Listed, Stamp};
+use lighthaul_buckets::call_error::{CallError, Reason};
+use lighthaul_buckets::client::Patience;
+use lighthaul_buckets::store::Bucket;
 use lighthaul_files::request::{FileInfo, FileKind, FileReply, FileRequest};
 use lighthaul_io::error::Error as World;
 use lighthaul_io::host::interrupt;
@@ -11,12 +16,11 @@ use lighthaul_remote::place::Place;
 use lighthaul_session::error::{Code, Error};
 
 use crate::fault::Fault;
-use crate::stores::bucket::attributes::{Listed, Stamp};
-use crate::stores::bucket::call_error::{CallError, Reason};
-use crate::stores::bucket::client::Patience;
-use crate::stores::bucket::store::{Bucket, Store};
 use crate::stores::keys;
+use crate::stores::object_names::unusable;
+use crate::stores::places;
 use crate::stores::run::runtime;
+use crate::stores::serving::client_errors::of_request;
 
 /// Executes a request.
 pub(crate) fn execute(
@@ -28,54 +32,124 @@ pub(crate) fn execute(
         retries: RETRIES,
         redirects: true,
         stall: STALL,
+        requests_max: usize::MAX,
     };
-    let (bucket, _) = Bucket::open(place, patience)?;
-    let mut executor = Executor {
-        bucket,
-        take,
-        done: 0,
-    };
-    runtime()?.block_on(executor.execute(request))
+    let (bucket, _) = places::open(place, patience)?;
+    let names = Names::Urls;
+    let executor = Executor::new((bucket, &names), take, &|| Ok(()));
+    runtime()?.block_on(executor.execute(request)).map(|_| ())
+}
+
+/// Names of objects for users.
+pub(crate) enum Names<'a> {
+    /// URLs. Paths of requests are keys.
+    Urls,
+    /// Paths below a directory, which is a prefix of the bucket.
+    Served {
+        /// Prefix, empty or with a slash at its end.
+        prefix: &'a str,
+        /// Path of the directory.
+        top: &'a Path,
+        /// Paths below the directory, in the order of the request.
+        paths: &'a [PathBuf],
+    },
 }
 
 /// A request that is executed.
-struct Executor<'a> {
+pub(crate) struct Executor<'a> {
     bucket: Bucket,
+    names: &'a Names<'a>,
     take: &'a mut dyn FnMut(FileReply) -> Result<(), Error>,
+    /// Fails if the request was halted.
+    check: &'a dyn Fn() -> Result<(), Error>,
     done: u64,
 }
 
-impl Executor<'_> {
-    async fn execute(&mut self, request: &FileRequest) -> Result<(), Error> {
-        match request {
-            FileRequest::List {
-                path,
-                hidden,
-                recursive,
-            } => self.list(&text(path), (*hidden, *recursive)).await?,
-            FileRequest::Stat { paths } => {
-                for path in paths {
-                    let stat = self.stat(&text(path)).await;
-                    self.or_failed(stat)?;
+/// Path of a request.
+struct Named {
+    /// Path as the user wrote it.
+    path: String,
+    key: String,
+}
+
+impl<'a> Executor<'a> {
+    pub(crate) fn new(
+        (bucket, names): (Bucket, &'a Names<'a>),
+        take: &'a mut dyn FnMut(FileReply) -> Result<(), Error>,
+        check: &'a dyn Fn() -> Result<(), Error>,
+    ) -> Self {
+        Self {
+            bucket,
+            names,
+            take,
+            check,
+            done: 0,
+        }
+    }
+
+    /// Executes a request. Returns the number of items that are done.
+    pub(crate) async fn execute(mut self, request: &FileRequest) -> Result<u64, Error> {
+        for (nth, path) in request.paths().iter().enumerate() {
+            let named = self.named(nth, text(path));
+            let done = match (named, request) {
+                (Err(error), _) => Err(error),
+                (
+                    Ok(named),
+                    FileRequest::List {
+                        hidden, recursive, ..
+                    },
+                ) => {
+                    let listed = self.list(&named, (*hidden, *recursive)).await;
+                    // it is the only item of its request
+                    if matches!(self.names, Names::Urls) {
+                        listed?;
+                        Ok(())
+                    } else {
+                        listed
+                    }
                 }
-            }
-            FileRequest::Remove { paths, recursive } => {
-                for path in paths {
-                    let removed = self.remove(&text(path), *recursive).await;
-                    self.or_failed(removed)?;
+                (Ok(named), FileRequest::Stat { .. }) => self.stat(&named).await,
+                (Ok(named), FileRequest::Remove { recursive, .. }) => {
+                    self.remove(&named, *recursive).await
                 }
-            }
-            FileRequest::Make { .. } => {
-                let text = "object stores have no directories: copy files to their keys";
-                return Err(Fault::Request(text.to_owned()).into());
-            }
-            FileRequest::Hash { .. } => {
-                let text = "object stores do not hash their objects: copy them here first";
-                return Err(Fault::Request(text.to_owned()).into());
-            }
+                (_, FileRequest::Make { .. }) => {
+                    let text = "object stores have no directories: copy files to their keys";
+                    return Err(Fault::Request(text.to_owned()).into());
+                }
+                (_, FileRequest::Hash { .. }) => {
+                    let text = "object stores do not hash their objects: copy them here first";
+                    return Err(Fault::Request(text.to_owned()).into());
+                }
+            };
+            self.or_failed(done)?;
         }
         let done = self.done;
-        (self.take)(FileReply::Done { done })
+        (self.take)(FileReply::Done { done })?;
+        Ok(done)
+    }
+
+    /// Returns a path of the request with its key.
+    fn named(&self, nth: usize, path: String) -> Result<Named, Error> {
+        let key = match self.names {
+            Names::Urls => path.clone(),
+            Names::Served { prefix, top, paths } => match &paths[nth] {
+                whole if whole.as_os_str().is_empty() => (*prefix).to_owned(),
+                below => keys::key_of(prefix, below)
+                    .map_err(|why| unusable(&top.join(below).to_string_lossy(), why))?,
+            },
+        };
+        Ok(Named { path, key })
+    }
+
+    /// Returns the name of a key for users.
+    fn shown(&self, key: &str) -> String {
+        match self.names {
+            Names::Urls => self.bucket.url(key),
+            Names::Served { prefix, top, .. } => {
+                let below = key.strip_prefix(prefix).unwrap_or_default();
+                top.join(below).to_string_lossy().into_owned()
+            }
+        }
     }
 
     /// Reports an item that failed, unless the command ends.
@@ -90,28 +164,55 @@ impl Executor<'_> {
     }
 
     fn items(&mut self, items: Vec<FileInfo>) -> Result<(), Error> {
-        if interrupt::is_requested() {
-            return Err(World::Interrupted.into());
-        }
+        self.check()?;
         self.done += items.len() as u64;
         (self.take)(FileReply::Listed { items })
     }
 
-    fn failed(&self, what: &str, key: &str) -> impl Fn(CallError) -> Error + use<> {
-        let what = format!("cannot {what} {}", self.bucket.url(key));
-        move |error| error.during(what.clone())
+    /// Fails if the request was interrupted or halted.
+    fn check(&self) -> Result<(), Error> {
+        if interrupt::is_requested() {
+            return Err(World::Interrupted.into());
+        }
+        (self.check)()
     }
 
-    async fn list(&mut self, key: &str, (hidden, recursive): (bool, bool)) -> Result<(), Error> {
+    /// Returns the errors of requests to the store about a key.
+    fn failed(&self, what: &str, key: &str) -> impl Fn(CallError) -> Error + use<> {
+        let (what, shown) = (format!("cannot {what}"), self.shown(key));
+        let url = match self.names {
+            Names::Urls => None,
+            Names::Served { .. } => Some(self.bucket.url(key)),
+        };
+        move |error| match &url {
+            None => error.during(format!("{what} {shown}")),
+            Some(url) => of_request(error, (&what, Path::new(&shown)), url),
+        }
+    }
+
+    /// Returns the error about a key for a reason of this program.
+    fn refused(&self, what: &str, key: &str, (reason, text): (Reason, &str)) -> Error {
+        let what = format!("cannot {what} {}", self.shown(key));
+        CallError::new(reason, text).during(what)
+    }
+
+    async fn list(
+        &mut self,
+        Named { path, key }: &Named,
+        (hidden, recursive): (bool, bool),
+    ) -> Result<(), Error> {
         let failed = self.failed("list", key);
         let prefix = keys::folder(key);
         let is_object = !key.is_empty() && !key.ends_with('/');
         if is_object && let Some(found) = self.bucket.attributes(key).await.map_err(&failed)? {
-            let name = self.bucket.shown(key);
+            let name = match self.names {
+                Names::Urls => self.bucket.shown(key),
+                Names::Served { .. } => path,
+            };
             return self.items(vec![file(name, found.size, found.time())]);
         }
         let is_shown = |name: &str| hidden || !name.split('/').any(|part| part.starts_with('.'));
-        let mut is_there = key.is_empty();
+        let mut is_there = self.is_whole(key);
         if recursive {
             let mut list = self.bucket.list(&prefix);
             let mut folders = BTreeSet::new();
@@ -164,42 +265,53 @@ impl Executor<'_> {
             }
         }
         if !is_there {
-            let text = "there is no such object, and none below it";
-            return Err(failed(CallError::new(Reason::Missing, text)));
+            return Err(self.refused("list", key, MISSING));
         }
         Ok(())
     }
 
-    async fn stat(&mut self, key: &str) -> Result<(), Error> {
-        let failed = self.failed("read the attributes of", key);
-        let url = self.bucket.url(key);
+    /// Returns true for the key of the whole directory, which exists without objects, too.
+    fn is_whole(&self, key: &str) -> bool {
+        match self.names {
+            Names::Urls => key.is_empty(),
+            Names::Served { prefix, .. } => key == *prefix,
+        }
+    }
+
+    async fn stat(&mut self, Named { path, key }: &Named) -> Result<(), Error> {
+        const ACTION: &str = "read the attributes of";
+        let failed = self.failed(ACTION, key);
+        let name = match self.names {
+            Names::Urls => self.bucket.url(key),
+            Names::Served { .. } => path.clone(),
+        };
         if !key.is_empty()
             && !key.ends_with('/')
             && let Some(found) = self.bucket.attributes(key).await.map_err(&failed)?
         {
-            return self.items(vec![file(&url, found.size, found.time())]);
+            return self.items(vec![file(&name, found.size, found.time())]);
         }
         if !self
             .bucket
             .has_any(&keys::folder(key))
             .await
             .map_err(&failed)?
-            && !key.is_empty()
+            && !self.is_whole(key)
         {
-            let text = "there is no such object, and none below it";
-            return Err(failed(CallError::new(Reason::Missing, text)));
+            return Err(self.refused(ACTION, key, MISSING));
         }
-        self.items(vec![folder(&url)])
+        self.items(vec![folder(&name)])
     }
 
     /// Removes an object, or all below a prefix.
-    async fn remove(&mut self, key: &str, recursive: bool) -> Result<(), Error> {
+    async fn remove(&mut self, Named { key, .. }: &Named, recursive: bool) -> Result<(), Error> {
         let failed = self.failed("remove", key);
-        if let Store::Web(_) = &*self.bucket.store {
-            return Err(failed(CallError::new(
-                Reason::Unsupported,
-                "a web server is only a source of copies",
-            )));
+        let refused = |text| Err(self.refused("remove", key, (Reason::Unsupported, text)));
+        if self.bucket.web().is_some() {
+            return refused("a web server is only a source of copies");
+        }
+        if matches!(self.names, Names::Served { .. }) && self.is_whole(key) {
+            return refused("it is an object store; remove what is in it");
         }
         let is_object = !key.is_empty() && !key.ends_with('/');
         if is_object
@@ -216,12 +328,10 @@ impl Executor<'_> {
         }
         let prefix = keys::folder(key);
         if !self.bucket.has_any(&prefix).await.map_err(&failed)? {
-            let text = "there is no such object, and none below it";
-            return Err(failed(CallError::new(Reason::Missing, text)));
+            return Err(self.refused("remove", key, MISSING));
         }
         if !recursive {
-            let text = "there are objects below it; remove them with -r";
-            return Err(failed(CallError::new(Reason::Unsupported, text)));
+            return refused("there are objects below it; remove them with -r");
         }
         let mut list = self.bucket.list(&prefix);
         while let Some(page) = list.next().await.map_err(&failed)? {
@@ -234,13 +344,14 @@ impl Executor<'_> {
                 TOGETHER,
             );
             let results: Vec<Result<(), Error>> = futures_util::StreamExt::collect(results).await;
-            if interrupt::is_requested() {
-                return Err(World::Interrupted.into());
-            }
+            self.check()?;
             for result in results {
                 self.done += u64::from(result.is_ok());
                 self.or_failed(result)?;
             }
+            // the peer of a daemon must not take it for silent
+            let done = self.done;
+            (self.take)(FileReply::Busy { done })?;
         }
         Ok(())
     }
@@ -276,6 +387,11 @@ fn folder(name: &str) -> FileInfo {
     }
 }
 
+/// Reason of requests about what does not exist.
+const MISSING: (Reason, &str) = (
+    Reason::Missing,
+    "there is no such object, and none below it",
+);
 /// Retries of each request.
 const RETRIES: u32 = 5;
 const STALL: std::time::Duration = std::time::Duration::from_secs(20);

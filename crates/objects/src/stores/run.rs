@@ -6,11 +6,12 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
 use lighthaul_base::Instant;
+use lighthaul_buckets::client::Patience;
+use lighthaul_copy::object_options;
 use lighthaul_copy::watch::{CopyEvent, Start, Summary, Watcher};
 use lighthaul_files::digest::DigestKind;
 use lighthaul_files::list::PathList;
-use lighthaul_files::mode_changes::ModeChanges;
-use lighthaul_files::options::{DeltaMode, Options};
+use lighthaul_files::options::Options;
 use lighthaul_io::error::Error as World;
 use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::interrupt;
@@ -20,7 +21,6 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::fault::Fault;
 use crate::object_copy::ObjectCopy;
-use crate::stores::bucket::client::Patience;
 use crate::stores::job::Job;
 use crate::stores::report::Report;
 use crate::stores::{download, relay, upload};
@@ -47,6 +47,7 @@ pub(crate) fn run(
         retries: copy.retries,
         redirects: copy.redirects,
         stall: copy.options.stall_timeout(),
+        requests_max: usize::MAX,
     };
     let report = Report::new(events, copy.options);
     let places = (copy.sources, copy.target, copy.exact);
@@ -159,36 +160,21 @@ fn way(copy: &ObjectCopy<'_>) -> Result<Way, Error> {
 
 /// Refuses options without a meaning for objects.
 fn check(options: &Options) -> Result<(), Error> {
-    let keep = options.keep;
-    let refused = [
-        (keep.owner, "--archive"),
-        (keep.accessed, "--atimes"),
-        (keep.xattrs, "--xattrs"),
-        (keep.acls, "--acls"),
-        (options.hard_links, "--hard-links"),
-        (options.sparse, "--sparse"),
-        (options.remove_source, "--remove-source-files"),
-        (options.chmod != ModeChanges::default(), "--chmod"),
-        (options.backup.is_some(), "--backup"),
-        (!options.link_dest.is_empty(), "--link-dest"),
-        (options.replace_special, "--replace-special"),
-        (options.inplace, "--inplace"),
-        (options.partial_dir.is_some(), "--partial-dir"),
-        (options.verify_disk, "--verify=disk"),
-        (!options.hash.is_empty(), "--hash"),
-        // the count before a deletion is a dry run, whose protocol is set
-        (
-            !options.protocol.is_empty() && options.dry_run.is_none(),
-            "--protocol",
-        ),
-        (options.streams > 0, "--streams"),
-        (!options.trc.is_empty(), "--trc"),
-        (options.dedicated, "--dedicated"),
-        (options.digest == DigestKind::Blake3, "--digest=blake3"),
-        (options.delta == DeltaMode::Always, "--delta=always"),
-    ];
-    match refused.into_iter().find(|(is_set, _)| *is_set) {
-        Some((_, name)) => Err(Fault::Option(name).into()),
+    let refused = object_options::refused(options).or_else(|| {
+        object_options::first(&[
+            // the count before a deletion is a dry run, whose protocol is set
+            (
+                !options.protocol.is_empty() && options.dry_run.is_none(),
+                "--protocol",
+            ),
+            (options.streams > 0, "--streams"),
+            (!options.trc.is_empty(), "--trc"),
+            (options.dedicated, "--dedicated"),
+            (options.digest == DigestKind::Blake3, "--digest=blake3"),
+        ])
+    });
+    match refused {
+        Some(name) => Err(Fault::Option(name).into()),
         None => Ok(()),
     }
 }

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use lighthaul_buckets::attributes::Stamp;
+use lighthaul_buckets::checksum;
 use lighthaul_fs::file_access::FileAccess;
 use lighthaul_session::error::{Code, Error, FileAction};
 
 use crate::fault::Fault;
-use crate::stores::bucket::attributes::Stamp;
-use crate::stores::bucket::checksum;
 use crate::stores::job::blocking;
 
 /// Open file, and its version when it was opened.

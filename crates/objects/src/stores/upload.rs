@@ -5,6 +5,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use lighthaul_buckets::attributes::{Condition, Stamp};
+use lighthaul_buckets::call_error::Reason;
 use lighthaul_files::listed::ListWalk;
 use lighthaul_files::manifest::{Entry, EntryKind};
 use lighthaul_files::naming::Naming;
@@ -16,11 +18,9 @@ use tokio::sync::mpsc::{Receiver, channel};
 use tokio::task::{JoinSet, spawn_blocking};
 
 use crate::fault::Fault;
-use crate::stores::bucket::attributes::{Condition, Stamp};
-use crate::stores::bucket::call_error::Reason;
 use crate::stores::decision::{self, Decision, There, Version};
 use crate::stores::deletion;
-use crate::stores::job::{Job, PART, Seen, join};
+use crate::stores::job::{Job, PART, Seen, join, too_large};
 use crate::stores::keys;
 use crate::stores::large_upload;
 use crate::stores::object_names::{self, ObjectNames, Objects, Top, unusable};
@@ -204,6 +204,15 @@ async fn upload(job: &Arc<Job>, access: Arc<FileAccess>, item: &mut Item) -> Res
         return Ok(());
     }
     let source = SourceFile::open(access, item.place.clone()).await?;
+    let max = item.bucket.size_max();
+    if source.size > max {
+        let fault = Fault::Failed {
+            what: format!("cannot write {}", item.bucket.url(&item.key)),
+            why: too_large(source.size, max),
+            code: Code::Io,
+        };
+        return Err(fault.into());
+    }
     let condition = decision::condition(&job.options, there);
     job.report.want(source.size);
     let written = if source.size > PART {
@@ -268,7 +277,7 @@ async fn small(
     source: &SourceFile,
     condition: &Condition,
 ) -> Result<Option<bool>, Error> {
-    let failed = |error: crate::stores::bucket::call_error::CallError| {
+    let failed = |error: lighthaul_buckets::call_error::CallError| {
         error.during(format!("cannot write {}", item.bucket.url(&item.key)))
     };
     let _room = job.room(source.size).await.map_err(failed)?;

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use crate::stores::bucket::attributes::{Listed, Stamp};
-use crate::stores::bucket::store::Bucket;
+use lighthaul_buckets::attributes::{Listed, Stamp};
+use lighthaul_buckets::store::Bucket;
 
 /// File to upload.
 #[derive(Debug)]

@@ -6,10 +6,10 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Seek, Write};
 use std::path::PathBuf;
 
+use lighthaul_buckets::checksum;
 use lighthaul_remote::paths;
 use rustix::fs::{FlockOperation, flock};
 
-use crate::stores::bucket::checksum;
 use crate::stores::source_file::SourceFile;
 
 /// Record of one upload. It is removed by [`Self::remove`], and stays otherwise.

@@ -1,31 +1,40 @@
 //! A bucket that a daemon serves as a directory, and the directories in it.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use lighthaul_buckets::attributes::{Condition, Listed, Stamp};
+use lighthaul_buckets::call_error::{CallError, Reason};
+use lighthaul_buckets::client::Patience;
 use lighthaul_copy::object_target::{
-    NewObject, ObjectFolder, ObjectTarget, ObjectUpload, StoredObject, WriteCondition,
+    NewObject, ObjectFolder, ObjectTarget, ObjectUpload, StoreRequest, StoredObject, WriteCondition,
 };
+use lighthaul_files::request::FileReply;
 use lighthaul_remote::place::Place;
 use lighthaul_session::error::Error;
 
 use crate::fault::Fault;
-use crate::stores::bucket::attributes::{Condition, Listed, Stamp};
-use crate::stores::bucket::call_error::{CallError, Reason};
-use crate::stores::bucket::client::Patience;
-use crate::stores::bucket::store::Bucket;
+use crate::spool_space::SpoolPlace;
 use crate::stores::job::PART;
 use crate::stores::keys;
-use crate::stores::serving::bucket_upload::{BucketUpload, Target};
+use crate::stores::object_names::unusable;
+use crate::stores::places;
+use crate::stores::requests::{Executor, Names};
+use crate::stores::serving::bucket_upload::BucketUpload;
+use crate::stores::serving::client_errors::of_request;
 use crate::stores::serving::served_bucket::ServedBucket;
+use crate::stores::serving::spool::remove_leftovers;
+use crate::stores::serving::upload_target::Target;
 
 /// Bucket, or a prefix of it, as a directory.
 #[derive(Debug)]
 pub(crate) struct BucketTarget {
     shared: Arc<ServedBucket>,
     prefix: String,
+    /// Path of the bucket that clients see.
+    top: PathBuf,
 }
 
 /// Directory of a bucket, for one copy.
@@ -33,14 +42,16 @@ pub(crate) struct BucketTarget {
 struct Folder {
     shared: Arc<ServedBucket>,
     prefix: String,
+    /// Path that clients see.
+    path: PathBuf,
     /// Objects below the prefix, if one page of a list has all.
     all: Option<BTreeMap<String, Listed>>,
 }
 
 impl BucketTarget {
-    /// Opens the bucket of `place`. Bytes whose parts are not complete are in `spool_folder`. Looks at the bucket, so
+    /// Opens the bucket of `place`, which clients see as the directory `name`. Bytes whose parts are not complete are in `spool`. Looks at the bucket, so
     /// that a wrong setting fails at once.
-    pub(crate) fn open(place: &Place, spool_folder: &Path) -> Result<Self, Error> {
+    pub(crate) fn open(name: &str, place: &Place, spool: &SpoolPlace) -> Result<Self, Error> {
         let is_s3 = matches!(place, Place::Object { scheme, .. } if scheme == "s3");
         if !is_s3 {
             let text = format!(
@@ -53,21 +64,24 @@ impl BucketTarget {
             retries: RETRIES,
             stall: STALL,
             redirects: false,
+            requests_max: REQUESTS_MAX,
         };
-        let (bucket, key) = Bucket::open(place, patience)?;
-        let shared = ServedBucket::new(bucket, spool_folder)?;
+        let (bucket, key) = places::open(place, patience)?;
+        let shared = ServedBucket::new(bucket, spool)?;
         let prefix = keys::folder(&key);
         let url = shared.bucket.url(&prefix);
-        let any = shared.runtime.block_on(shared.bucket.has_any(&prefix));
+        let any = shared.wait(shared.bucket.has_any(&prefix));
         any.map_err(|error| error.during(format!("cannot serve {url}")))?;
+        remove_leftovers(&spool.folder);
         shared.spool(PART).map_err(|error| {
-            let folder = spool_folder.display();
+            let folder = spool.folder.display();
             CallError::new(Reason::Unsupported, error.to_string())
                 .during(format!("cannot use the spool directory {folder}"))
         })?;
         Ok(Self {
             shared: Arc::new(shared),
             prefix,
+            top: Path::new("/").join(name),
         })
     }
 
@@ -76,7 +90,14 @@ impl BucketTarget {
         if path.as_os_str().is_empty() {
             return Ok(self.prefix.clone());
         }
-        Ok(format!("{}/", self.shared.key(&self.prefix, path)?))
+        let key = key(&self.prefix, path, &self.top)?;
+        Ok(format!("{key}/"))
+    }
+
+    /// Returns the error of a list of the directory `path` with this prefix.
+    fn unlisted(&self, error: CallError, (path, prefix): (&Path, &str)) -> Error {
+        let url = self.shared.bucket.url(prefix);
+        of_request(error, ("cannot list", &self.top.join(path)), &url)
     }
 }
 
@@ -86,45 +107,65 @@ impl ObjectTarget for BucketTarget {
             return Ok(true);
         }
         let prefix = self.prefix(path)?;
-        let (bucket, url) = (&self.shared.bucket, self.shared.bucket.url(&prefix));
-        let any = self.shared.runtime.block_on(bucket.has_any(&prefix));
-        any.map_err(|error| error.during(format!("cannot list {url}")))
+        let any = self.shared.wait(self.shared.bucket.has_any(&prefix));
+        any.map_err(|error| self.unlisted(error, (path, &prefix)))
     }
 
     fn folder(&self, path: &Path) -> Result<Box<dyn ObjectFolder>, Error> {
         let prefix = self.prefix(path)?;
-        let (bucket, url) = (&self.shared.bucket, self.shared.bucket.url(&prefix));
-        let mut list = bucket.list(&prefix);
-        let listed = self.shared.runtime.block_on(async {
+        let mut list = self.shared.bucket.list(&prefix);
+        let listed = self.shared.wait(async {
             let first = list.next().await?.unwrap_or_default();
             let is_all = list.next().await?.is_none();
             let objects = first.objects.into_iter();
             let all = objects.map(|object| (object.key.clone(), object));
             Ok(is_all.then(|| all.collect::<BTreeMap<_, _>>()))
         });
-        let failed = |error: CallError| error.during(format!("cannot list {url}"));
         Ok(Box::new(Folder {
+            all: listed.map_err(|error| self.unlisted(error, (path, &prefix)))?,
             shared: Arc::clone(&self.shared),
             prefix,
-            all: listed.map_err(failed)?,
+            path: self.top.join(path),
         }))
+    }
+
+    fn execute(
+        &self,
+        request: &StoreRequest<'_>,
+        say: &mut dyn FnMut(FileReply) -> Result<(), Error>,
+    ) -> Result<u64, Error> {
+        let names = Names::Served {
+            prefix: &self.prefix,
+            top: &self.top,
+            paths: request.paths,
+        };
+        let bucket = self.shared.bucket.clone();
+        let executor = Executor::new((bucket, &names), say, request.check);
+        let done = self.shared.run(executor.execute(request.request));
+        done.map_err(|error| self.unlisted(error, (Path::new(""), "")))?
+    }
+
+    fn close(&self, limit: Duration) {
+        self.shared.close(limit);
     }
 }
 
 impl ObjectFolder for Folder {
     fn look(&self, path: &Path) -> Result<Option<StoredObject>, Error> {
-        let key = self.shared.key(&self.prefix, path)?;
+        let key = key(&self.prefix, path, &self.path)?;
         if self.all.as_ref().is_some_and(|all| !all.contains_key(&key)) {
             return Ok(None);
         }
-        let (bucket, url) = (&self.shared.bucket, self.shared.bucket.url(&key));
-        let found = self.shared.runtime.block_on(bucket.attributes(&key));
-        let found =
-            found.map_err(|error| error.during(format!("cannot read the attributes of {url}")))?;
+        let found = self.shared.wait(self.shared.bucket.attributes(&key));
+        let found = found.map_err(|error| {
+            let at = ("cannot read the attributes of", &*self.path.join(path));
+            of_request(error, at, &self.shared.bucket.url(&key))
+        })?;
         Ok(found.map(|found| StoredObject {
             size: found.size,
             seconds: found.time().seconds,
             nanos: found.time().nanos,
+            has_source_time: found.stamp.is_some(),
             version: found.etag,
         }))
     }
@@ -132,7 +173,8 @@ impl ObjectFolder for Folder {
     fn begin(&self, object: &NewObject<'_>) -> Result<Box<dyn ObjectUpload>, Error> {
         let (seconds, nanos) = object.time;
         let target = Target {
-            key: self.shared.key(&self.prefix, object.path)?,
+            key: key(&self.prefix, object.path, &self.path)?,
+            path: self.path.join(object.path),
             size: object.size,
             stamp: Stamp { seconds, nanos },
             condition: match &object.condition {
@@ -140,11 +182,19 @@ impl ObjectFolder for Folder {
                 WriteCondition::Absent => Condition::Absent,
                 WriteCondition::Unchanged(etag) => Condition::Unchanged(etag.clone()),
             },
+            is_strict: object.is_strict,
         };
         Ok(Box::new(BucketUpload::new(&self.shared, target)?))
     }
 }
 
+/// Returns the key of a path in a directory with this prefix, which clients see at `folder`.
+fn key(prefix: &str, path: &Path, folder: &Path) -> Result<String, Error> {
+    keys::key_of(prefix, path).map_err(|why| unusable(&folder.join(path).to_string_lossy(), why))
+}
+
+/// Maximum number of requests to a bucket at a time, of all clients.
+const REQUESTS_MAX: usize = 64;
 /// Retries of each request.
 const RETRIES: u32 = 5;
 /// Time without progress after which a request has failed.

@@ -5,37 +5,35 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use bytes::Bytes;
+use lighthaul_base::Size;
+use lighthaul_buckets::attributes::{Condition, HeldPart};
+use lighthaul_buckets::call_error::CallError;
+use lighthaul_buckets::checksum;
+use lighthaul_buckets::store::{Bucket, Upload};
 use lighthaul_copy::object_target::{ObjectUpload, Published};
 use lighthaul_session::error::{Code, Error};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinHandle;
 
-use crate::fault::Fault;
-use crate::stores::bucket::attributes::{Condition, HeldPart, Stamp};
-use crate::stores::bucket::call_error::{CallError, Reason};
-use crate::stores::bucket::checksum;
-use crate::stores::bucket::store::{Bucket, Upload};
-use crate::stores::job::{PART, part_len};
+use crate::stores::job::{self, PART, part_len};
+use crate::stores::serving::client_errors::{of_request, unwritten};
+use crate::stores::serving::completion::{
+    checked, complete, gathered, may_check, published, unpublished,
+};
 use crate::stores::serving::open_parts::{OpenParts, WholePart};
-use crate::stores::serving::served_bucket::ServedBucket;
-use crate::stores::serving::spool::Spool;
-
-/// Object that is uploaded.
-#[derive(Debug)]
-pub(crate) struct Target {
-    pub(crate) key: String,
-    pub(crate) size: u64,
-    pub(crate) stamp: Stamp,
-    pub(crate) condition: Condition,
-}
+use crate::stores::serving::served_bucket::{ServedBucket, name};
+use crate::stores::serving::spool::{Slot, Spool};
+use crate::stores::serving::upload_target::Target;
 
 /// Upload of one object. An object of one part is sent when it is published, in one request.
 #[derive(Debug)]
 pub(crate) struct BucketUpload {
     shared: Arc<ServedBucket>,
     target: Arc<Target>,
+    /// Number among all uploads of the daemon.
+    number: u64,
     spool: Arc<Spool>,
-    parts: Mutex<OpenParts>,
+    parts: Mutex<OpenParts<Arc<Slot>>>,
     state: Mutex<State>,
     /// Failure of a part, after which no more are sent.
     broken: Arc<OnceLock<CallError>>,
@@ -48,28 +46,42 @@ struct State {
     upload: Option<Upload>,
     sent: BTreeMap<u64, JoinHandle<Result<HeldPart, CallError>>>,
     /// The only part of a small object, once it is complete.
-    only: Option<WholePart>,
+    only: Option<Whole>,
     done: Option<Result<Publishing, Error>>,
 }
 
+type Whole = WholePart<Arc<Slot>>;
 type Publishing = JoinHandle<Result<Published, CallError>>;
 
 impl BucketUpload {
     pub(crate) fn new(shared: &Arc<ServedBucket>, target: Target) -> Result<Self, Error> {
+        if target.size > shared.bucket.size_max() {
+            let why = job::too_large(target.size, shared.bucket.size_max());
+            return Err(unwritten(&target.path, why, Code::Io));
+        }
         let len = part_len(target.size);
+        if len.min(target.size) > shared.space.max() {
+            let why = format!(
+                "its parts have {}, more than the spool of the daemon ({}); raise --spool-max there",
+                Size(len),
+                Size(shared.space.max())
+            );
+            return Err(unwritten(&target.path, why, Code::Io));
+        }
         let spool = shared.spool(len);
-        let spool = spool.map_err(|error| spooled(&target, shared, &error))?;
+        let spool = spool.map_err(|error| unwritten(&target.path, spooled(&error), Code::Io))?;
         Ok(Self {
             parts: Mutex::new(OpenParts::new(target.size, len)),
             shared: Arc::clone(shared),
             target: Arc::new(target),
+            number: shared.space.next_upload(),
             spool,
             state: Mutex::default(),
             broken: Arc::default(),
         })
     }
 
-    fn parts(&self) -> MutexGuard<'_, OpenParts> {
+    fn parts(&self) -> MutexGuard<'_, OpenParts<Arc<Slot>>> {
         self.parts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -79,57 +91,103 @@ impl BucketUpload {
 
     fn failed(&self, error: CallError) -> Error {
         let url = self.shared.bucket.url(&self.target.key);
-        error.during(format!("cannot write {url}"))
+        of_request(error, ("cannot write", &self.target.path), &url)
+    }
+
+    /// Returns the error of this upload for a reason of this host.
+    fn unwritten(&self, why: impl Into<String>, code: Code) -> Error {
+        unwritten(&self.target.path, why, code)
+    }
+
+    /// Returns the slot of a part of `len` bytes. Waits until there is space for it.
+    fn slot(&self, number: u64, len: u64) -> Result<Arc<Slot>, Error> {
+        let found = self.parts().find(number);
+        if let Some(slot) = found {
+            return Ok(slot);
+        }
+        let Some(space) = self.shared.space.take(self.number, len) else {
+            let why = format!(
+                "the spool of the daemon is full ({}); copy again later, or raise --spool-max there",
+                Size(self.shared.space.max())
+            );
+            return Err(self.unwritten(why, Code::Io));
+        };
+        let slot = Arc::new(self.spool.slot(space));
+        // another lane may have begun the part meanwhile
+        Ok(self.parts().begin(number, slot))
+    }
+
+    /// Frees what this upload has in the spool, since it has failed.
+    fn give_up_parts(&self) {
+        self.parts().clear();
+        self.state().only = None;
     }
 
     /// Reads a complete part from the spool, and frees its slot. Waits until there is room in memory.
-    fn take(&self, part: WholePart) -> Result<(Bytes, OwnedSemaphorePermit), Error> {
-        let room = self
-            .shared
-            .room(part.len)
-            .map_err(|error| self.failed(error));
-        let read = self.spool.read(part.slot, part.len);
-        self.spool.free(part.slot);
-        let bytes = read.map_err(|error| spooled(&self.target, &self.shared, &error))?;
+    fn take(&self, part: Whole) -> Result<(Bytes, OwnedSemaphorePermit), Error> {
+        let leaving = self.shared.space.leaving();
+        let room = self.shared.room(part.len);
+        drop(leaving);
+        let room = room.map_err(|error| self.failed(error))?;
+        let read = part.slot.read(part.len);
+        drop(part.slot);
+        let bytes = read.map_err(|error| self.unwritten(spooled(&error), Code::Io))?;
         // the bytes that came from the network had this checksum
         if checksum::of(&bytes) != part.crc {
             let text = "its bytes have changed on the way through this host";
-            return Err(self.failed(CallError::new(Reason::Integrity, text)));
+            return Err(self.unwritten(text, Code::Integrity));
         }
-        Ok((bytes.into(), room?))
+        Ok((bytes.into(), room))
     }
 
     /// Sends a part of a large object.
-    fn send(&self, part: WholePart) -> Result<(), Error> {
+    fn send(&self, part: Whole) -> Result<(), Error> {
+        let number = part.number;
         let (bytes, room) = self.take(part)?;
+        let sends = self.shared.uploads.send();
+        let sends = sends.map_err(|error| self.failed(error))?;
         let mut state = self.state();
         let State { upload, sent, .. } = &mut *state;
         let upload = match upload {
             Some(upload) => upload,
             none => {
-                let begun = self
-                    .shared
-                    .bucket
-                    .begin(&self.target.key, Some(self.target.stamp));
-                let begun = self.shared.runtime.block_on(begun);
+                let begun = self.shared.begin(&self.target.key, self.target.stamp);
                 none.insert(begun.map_err(|error| self.failed(error))?)
             }
         };
-        let number = u32::try_from(part.number + 1).unwrap_or(u32::MAX);
+        let nth = u32::try_from(number + 1).unwrap_or(u32::MAX);
         let send = self
             .shared
             .bucket
-            .send_part(&self.target.key, upload, (number, bytes));
+            .send_part(&self.target.key, upload, (nth, bytes));
         let broken = Arc::clone(&self.broken);
-        let task = self.shared.runtime.spawn(async move {
+        let task = self.shared.spawn(async move {
             let sent = send.await;
             if let Err(error) = &sent {
                 broken.set(error.clone()).ok();
             }
-            drop(room);
+            drop((room, sends));
             sent
         });
-        sent.insert(part.number, task);
+        sent.insert(number, task);
+        Ok(())
+    }
+
+    /// Takes bytes, all of one part.
+    fn write_part(&self, number: u64, (at, bytes): (u64, &[u8])) -> Result<(), Error> {
+        let from = number * part_len(self.target.size);
+        let (_, end) = self.parts().at(at);
+        let slot = self.slot(number, end - from)?;
+        let written = slot.write(bytes, at - from);
+        drop(slot);
+        written.map_err(|error| self.unwritten(spooled(&error), Code::Io))?;
+        let crc = checksum::of(bytes);
+        let whole = self.parts().add(at, bytes.len() as u64, crc);
+        match whole {
+            Some(part) if self.target.size <= PART => self.state().only = Some(part),
+            Some(part) => self.send(part)?,
+            None => {}
+        }
         Ok(())
     }
 }
@@ -137,6 +195,7 @@ impl BucketUpload {
 impl ObjectUpload for BucketUpload {
     fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
         if let Some(error) = self.broken.get() {
+            self.give_up_parts();
             return Err(self.failed(error.clone()));
         }
         let (mut at, mut rest) = (offset, bytes);
@@ -145,20 +204,11 @@ impl ObjectUpload for BucketUpload {
             let len = usize::try_from(end.saturating_sub(at)).unwrap_or(usize::MAX);
             if len == 0 {
                 let text = "the source sends more bytes than it announced";
-                return Err(self.failed(CallError::new(Reason::Broken, text)));
+                return Err(self.unwritten(text, Code::Protocol));
             }
             let (now, later) = rest.split_at(len.min(rest.len()));
-            let slot = self.parts().slot(number, || self.spool.take());
-            let from = number * part_len(self.target.size);
-            let written = self.spool.write(slot, now, at - from);
-            written.map_err(|error| spooled(&self.target, &self.shared, &error))?;
-            let crc = checksum::of(now);
-            let whole = self.parts().add(at, now.len() as u64, crc);
-            match whole {
-                Some(part) if self.target.size <= PART => self.state().only = Some(part),
-                Some(part) => self.send(part)?,
-                None => {}
-            }
+            self.write_part(number, (at, now))
+                .inspect_err(|_| self.give_up_parts())?;
             at += now.len() as u64;
             rest = later;
         }
@@ -179,11 +229,14 @@ impl ObjectUpload for BucketUpload {
 
     fn finish(&self) -> Result<Published, Error> {
         let done = self.state().done.take();
-        let ended = match done {
-            Some(done) => self.shared.runtime.block_on(done?),
-            None => Ok(Err(unpublished())),
+        let done = match done {
+            Some(done) => {
+                let done = done?;
+                self.shared
+                    .wait(async { done.await.map_err(|_| unpublished())? })
+            }
+            None => Err(unpublished()),
         };
-        let done = ended.unwrap_or_else(|_| Err(unpublished()));
         done.map_err(|error| self.failed(error))
     }
 }
@@ -192,11 +245,24 @@ impl BucketUpload {
     /// Sends a small object.
     fn put(&self, bytes: Bytes, room: Option<OwnedSemaphorePermit>) -> Publishing {
         let (bucket, target) = self.own();
-        self.shared.runtime.spawn(async move {
-            let how = (Some(target.stamp), &target.condition);
-            let written = bucket.write(&target.key, bytes, how).await;
+        self.shared.spawn(async move {
+            let crc = Some(checksum::of(&bytes));
+            let write = |condition: Condition| {
+                let (bucket, target, bytes) = (&bucket, &target, bytes.clone());
+                async move {
+                    let how = (Some(target.stamp), &condition);
+                    bucket.write(&target.key, bytes, how).await
+                }
+            };
+            let mut written = write(target.condition.clone()).await;
+            if may_check(&target, &written) {
+                written = match checked(&bucket, &target).await {
+                    Ok(()) => write(Condition::Always).await,
+                    Err(error) => Err(error),
+                };
+            }
             drop(room);
-            published(written)
+            published(&bucket, &target, (written, crc)).await
         })
     }
 
@@ -204,29 +270,21 @@ impl BucketUpload {
     fn complete(&self) -> Publishing {
         let (bucket, target) = self.own();
         let State { upload, sent, .. } = std::mem::take(&mut *self.state());
-        self.shared.runtime.spawn(async move {
+        let uploads = Arc::clone(&self.shared.uploads);
+        self.shared.spawn(async move {
             let mut upload = upload.ok_or_else(unpublished)?;
-            let made = async {
-                let (mut parts, mut whole, mut size) = (Vec::new(), Some(checksum::of(&[])), 0);
-                for task in sent.into_values() {
-                    let part = task.await.map_err(|_| unpublished())??;
-                    let joined = whole.zip(part.crc);
-                    whole = joined.map(|(crc, more)| checksum::combined(crc, more, part.size));
-                    size += part.size;
-                    parts.push(part);
+            let made = match gathered(&target, sent).await {
+                Ok((parts, whole)) => {
+                    let made = complete((&bucket, &target), &mut upload, (&parts, whole)).await;
+                    (made, whole)
                 }
-                if size != target.size {
-                    return Err(unpublished());
-                }
-                let how = (whole, &target.condition);
-                let to = (target.key.as_str(), &mut upload);
-                bucket.complete(to, &parts, how).await
+                Err(error) => (Err(error), None),
             };
-            let made = made.await;
-            if made.is_err() {
-                bucket.abort(&target.key, &mut upload).await.ok();
+            let is_over = made.0.is_ok() || bucket.abort(&target.key, &mut upload).await.is_ok();
+            if let Some(id) = name(&upload).filter(|_| is_over) {
+                uploads.remove(id);
             }
-            published(made)
+            published(&bucket, &target, made).await
         })
     }
 
@@ -238,50 +296,21 @@ impl BucketUpload {
 
 impl Drop for BucketUpload {
     fn drop(&mut self) {
-        let slots = self.parts().take_slots();
-        let State {
-            upload, sent, only, ..
-        } = std::mem::take(&mut *self.state());
-        let slots = slots.into_iter().chain(only.map(|part| part.slot));
-        slots.for_each(|slot| self.spool.free(slot));
-        if let Some(mut upload) = upload {
-            let (bucket, target) = self.own();
-            self.shared.runtime.spawn(async move {
-                for task in sent.into_values() {
-                    task.abort();
-                    task.await.ok();
-                }
-                bucket.abort(&target.key, &mut upload).await.ok();
-            });
+        self.give_up_parts();
+        let State { upload, sent, .. } = std::mem::take(&mut *self.state());
+        if let Some(upload) = upload {
+            let requests = sent.into_values();
+            self.shared.give_up(&self.target.key, upload, requests);
         }
     }
 }
 
-fn published(made: Result<bool, CallError>) -> Result<Published, CallError> {
-    match made {
-        Ok(true) => Ok(Published::Verified),
-        Ok(false) => Ok(Published::Unverified),
-        Err(error) if error.reason == Reason::Condition => Ok(Published::Overtaken),
-        Err(error) => Err(error),
-    }
-}
-
-fn unpublished() -> CallError {
-    CallError::new(Reason::Broken, "the upload was interrupted")
-}
-
-/// Returns the error of the file of incomplete parts.
-fn spooled(target: &Target, shared: &ServedBucket, error: &io::Error) -> Error {
-    let url = shared.bucket.url(&target.key);
+/// Returns the reason of a failure of the spool.
+fn spooled(error: &io::Error) -> String {
     let text = error.to_string();
     let why = text.split(" (os error").next().unwrap_or(&text);
-    Fault::Failed {
-        what: format!("cannot write {url}"),
-        why: format!(
-            "the spool directory of the daemon failed: {}",
-            why.to_lowercase()
-        ),
-        code: Code::Io,
-    }
-    .into()
+    format!(
+        "the spool directory of the daemon failed: {}",
+        why.to_lowercase()
+    )
 }

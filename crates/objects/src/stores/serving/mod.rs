@@ -1,7 +1,9 @@
 //! Buckets that a daemon serves as directories.
 //!
-//! - [`bucket_target`]: a bucket and its directories; `bucket_upload`: upload of one object
-//! - `open_parts`: parts whose bytes have come so far; `spool`: their bytes; `served_bucket`: limits of all uploads
+//! - [`bucket_target`]: a bucket and its directories; `bucket_upload`: upload of one object;
+//!   `completion`: its end; `upload_target`: the object
+//! - `open_parts`: parts whose bytes have come so far; `spool`: their bytes; `served_bucket`: limits of all uploads;
+//!   `open_uploads`: those that are given up when the daemon ends; `client_errors`: errors without what only the daemon may know
 //!
 //! ```text
 //! bytes in any order --> spool --> complete part: read back, compared with its checksum --> request to the store
@@ -12,6 +14,10 @@
 pub(crate) mod bucket_target;
 
 mod bucket_upload;
+pub(crate) mod client_errors;
+mod completion;
 mod open_parts;
+mod open_uploads;
 mod served_bucket;
 mod spool;
+mod upload_target;

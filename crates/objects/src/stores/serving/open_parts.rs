@@ -2,21 +2,21 @@
 
 use std::collections::BTreeMap;
 
-use crate::stores::bucket::checksum;
+use lighthaul_buckets::checksum;
 
 /// Parts that have some of their bytes, by number.
 #[derive(Debug)]
-pub(crate) struct OpenParts {
+pub(crate) struct OpenParts<S> {
     size: u64,
     part_len: u64,
-    open: BTreeMap<u64, OpenPart>,
+    open: BTreeMap<u64, OpenPart<S>>,
 }
 
 /// Part that has some of its bytes.
 #[derive(Debug)]
-pub(crate) struct OpenPart {
+struct OpenPart<S> {
     /// Place of its bytes.
-    pub(crate) slot: u64,
+    slot: S,
     /// Number of its bytes that have come.
     came: u64,
     /// Checksums and lengths of runs of bytes, by offset in the object. Neighbors are joined.
@@ -24,15 +24,15 @@ pub(crate) struct OpenPart {
 }
 
 /// Part that has all of its bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct WholePart {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct WholePart<S> {
     pub(crate) number: u64,
-    pub(crate) slot: u64,
+    pub(crate) slot: S,
     pub(crate) len: u64,
     pub(crate) crc: u64,
 }
 
-impl OpenParts {
+impl<S: Clone> OpenParts<S> {
     /// Creates the parts of an object of `size` bytes.
     pub(crate) const fn new(size: u64, part_len: u64) -> Self {
         Self {
@@ -48,18 +48,23 @@ impl OpenParts {
         (number, ((number + 1) * self.part_len).min(self.size))
     }
 
-    /// Returns the slot of a part, which `take` chooses if none of its bytes has come yet.
-    pub(crate) fn slot(&mut self, number: u64, take: impl FnOnce() -> u64) -> u64 {
+    /// Returns the slot of a part that has some of its bytes.
+    pub(crate) fn find(&self, number: u64) -> Option<S> {
+        self.open.get(&number).map(|part| part.slot.clone())
+    }
+
+    /// Adds a part without bytes, unless it exists. Returns its slot.
+    pub(crate) fn begin(&mut self, number: u64, slot: S) -> S {
         let part = self.open.entry(number).or_insert_with(|| OpenPart {
-            slot: take(),
+            slot,
             came: 0,
             runs: BTreeMap::new(),
         });
-        part.slot
+        part.slot.clone()
     }
 
     /// Adds `len` bytes at `offset`, all of one part, which are in its slot. Returns the part if it is complete.
-    pub(crate) fn add(&mut self, offset: u64, len: u64, crc: u64) -> Option<WholePart> {
+    pub(crate) fn add(&mut self, offset: u64, len: u64, crc: u64) -> Option<WholePart<S>> {
         let (number, end) = self.at(offset);
         let from = number * self.part_len;
         let part = self.open.get_mut(&number)?;
@@ -80,14 +85,13 @@ impl OpenParts {
         .filter(|whole| whole.len == end - from)
     }
 
-    /// Takes the slots of all parts that are not complete.
-    pub(crate) fn take_slots(&mut self) -> Vec<u64> {
-        let open = std::mem::take(&mut self.open);
-        open.into_values().map(|part| part.slot).collect()
+    /// Forgets all parts that are not complete.
+    pub(crate) fn clear(&mut self) {
+        self.open.clear();
     }
 }
 
-impl OpenPart {
+impl<S> OpenPart<S> {
     /// Adds a run, and joins it with its neighbors.
     fn join(&mut self, offset: u64, len: u64, crc: u64) {
         let (mut from, mut run) = (offset, (crc, len));
@@ -133,7 +137,7 @@ mod tests {
             let mut found = BTreeMap::new();
             for (at, len) in pieces {
                 let (number, _) = parts.at(at);
-                parts.slot(number, || number + 100);
+                parts.begin(number, number + 100);
                 let crc = checksum::of(&bytes[at as usize..(at + len) as usize]);
                 if let Some(whole) = parts.add(at, len, crc) {
                     prop_assert!(found.insert(whole.number, whole).is_none());
@@ -149,14 +153,14 @@ mod tests {
                 };
                 prop_assert_eq!(found.get(&number), Some(&expected));
             }
-            prop_assert!(parts.take_slots().is_empty());
+            prop_assert!(parts.open.is_empty());
         }
     }
 
     #[test]
     fn part_with_bytes_that_came_twice_is_not_complete() {
         let mut parts = OpenParts::new(10, 10);
-        parts.slot(0, || 0);
+        parts.begin(0, 0);
         assert_eq!(parts.add(0, 5, 1), None);
         assert_eq!(parts.add(0, 5, 1), None);
     }

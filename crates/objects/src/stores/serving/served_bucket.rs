@@ -2,49 +2,57 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
+use futures_util::future::{Either, select};
+use futures_util::{StreamExt, stream};
+use lighthaul_buckets::attributes::{HeldPart, Stamp};
+use lighthaul_buckets::call_error::CallError;
+use lighthaul_buckets::store::{Bucket, Upload};
 use lighthaul_session::error::Error;
 use tokio::runtime::Runtime;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
 
-use crate::stores::bucket::call_error::{CallError, Reason};
-use crate::stores::bucket::store::Bucket;
-use crate::stores::keys;
-use crate::stores::object_names::unusable;
+use crate::spool_space::{SpoolPlace, SpoolSpace};
 use crate::stores::run::runtime;
+use crate::stores::serving::completion::end_of;
+use crate::stores::serving::open_uploads::{OpenUploads, ended};
 use crate::stores::serving::spool::Spool;
 
 /// Bucket, with the memory and the files that all uploads to it share.
 #[derive(Debug)]
 pub(crate) struct ServedBucket {
     pub(crate) bucket: Bucket,
-    pub(crate) runtime: Runtime,
+    runtime: Runtime,
+    /// True once the daemon ends.
+    ends: watch::Sender<bool>,
+    pub(crate) uploads: Arc<OpenUploads>,
     /// Room for complete parts in memory, in KiB.
     memory: Arc<Semaphore>,
+    /// Space of incomplete parts on disk.
+    pub(crate) space: Arc<SpoolSpace>,
     spool_folder: PathBuf,
     /// Spools, by the length of their slots.
     spools: Mutex<BTreeMap<u64, Arc<Spool>>>,
 }
 
 impl ServedBucket {
-    /// Creates the uploads to a bucket, with spools in `spool_folder`.
-    pub(crate) fn new(bucket: Bucket, spool_folder: &Path) -> Result<Self, Error> {
+    /// Creates the uploads to a bucket, with the place of their incomplete parts.
+    pub(crate) fn new(bucket: Bucket, spool: &SpoolPlace) -> Result<Self, Error> {
         Ok(Self {
             bucket,
             runtime: runtime()?,
+            ends: watch::Sender::new(false),
+            uploads: Arc::default(),
             memory: Arc::new(Semaphore::new(MEMORY_KIB as usize)),
-            spool_folder: spool_folder.to_owned(),
+            space: Arc::clone(&spool.space),
+            spool_folder: spool.folder.clone(),
             spools: Mutex::default(),
-        })
-    }
-
-    /// Returns the key of a path below a prefix.
-    pub(crate) fn key(&self, prefix: &str, path: &Path) -> Result<String, Error> {
-        keys::key_of(prefix, path).map_err(|why| {
-            let path = path.display();
-            unusable(&self.bucket.url(&format!("{prefix}{path}")), why)
         })
     }
 
@@ -53,8 +61,107 @@ impl ServedBucket {
         let wanted = u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX);
         let wanted = wanted.clamp(1, MEMORY_KIB);
         let room = Arc::clone(&self.memory).acquire_many_owned(wanted);
-        let room = self.runtime.block_on(room);
-        room.map_err(|_| CallError::new(Reason::Broken, "the daemon ends"))
+        self.wait(async { room.await.map_err(|_| ended()) })
+    }
+
+    /// Waits for the end of requests, or of the daemon.
+    pub(crate) fn wait<T>(
+        &self,
+        work: impl Future<Output = Result<T, CallError>>,
+    ) -> Result<T, CallError> {
+        self.run(work)?
+    }
+
+    /// Waits for the end of work. Fails if the daemon ends before.
+    pub(crate) fn run<T>(&self, work: impl Future<Output = T>) -> Result<T, CallError> {
+        self.runtime.block_on(until(self.ends.subscribe(), work))
+    }
+
+    /// Runs requests, until the daemon ends.
+    pub(crate) fn spawn<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, CallError>> + Send + 'static,
+    ) -> JoinHandle<Result<T, CallError>> {
+        let work = until(self.ends.subscribe(), work);
+        self.runtime.spawn(async { work.await? })
+    }
+
+    /// Begins an upload in parts.
+    pub(crate) fn begin(&self, key: &str, stamp: Stamp) -> Result<Upload, CallError> {
+        self.uploads.begin()?;
+        let (bucket, key) = (self.bucket.clone(), key.to_owned());
+        let uploads = Arc::clone(&self.uploads);
+        // its name must become known, also if the daemon ends meanwhile
+        let task = self.runtime.spawn(async move {
+            let begun = bucket.begin(&key, Some(stamp)).await;
+            uploads.begun(&key, begun.as_ref().ok().and_then(name));
+            begun
+        });
+        self.wait(async { task.await.map_err(|_| ended())? })
+    }
+
+    /// Gives up an upload in parts, after the end of its requests.
+    pub(crate) fn give_up(
+        &self,
+        key: &str,
+        mut upload: Upload,
+        requests: impl IntoIterator<Item = JoinHandle<Result<HeldPart, CallError>>>,
+    ) {
+        let (bucket, key) = (self.bucket.clone(), key.to_owned());
+        let uploads = Arc::clone(&self.uploads);
+        let requests: Vec<_> = requests.into_iter().collect();
+        self.runtime.spawn(async move {
+            for request in requests {
+                end_of(request).await;
+            }
+            if bucket.abort(&key, &mut upload).await.is_ok()
+                && let Some(id) = name(&upload)
+            {
+                uploads.remove(id);
+            }
+        });
+    }
+
+    /// Ends all requests, and gives up all uploads that are open, within this time.
+    pub(crate) fn close(&self, limit: Duration) {
+        self.uploads.end();
+        let all = async {
+            // a part that arrives after the end of its upload could stay in the store
+            let sent = async {
+                while self.uploads.sends() {
+                    sleep(LOOK).await;
+                }
+            };
+            timeout(limit / 4, sent).await.ok();
+            self.ends.send_replace(true);
+            loop {
+                let (open, others) = self.uploads.open();
+                let is_over = open.is_empty() && !others;
+                let aborts = open.into_iter().map(|(id, key)| async move {
+                    let mut upload = Upload::S3(id.clone());
+                    self.bucket.abort(&key, &mut upload).await.ok();
+                    // requests that were cut off may have added a part meanwhile
+                    if let Ok(None) = self.bucket.parts(&key, &id).await {
+                        self.uploads.remove(&id);
+                    }
+                });
+                let mut aborts = stream::iter(aborts).buffer_unordered(ABORTS_MAX);
+                while aborts.next().await.is_some() {}
+                if is_over {
+                    return;
+                }
+                sleep(LOOK).await;
+            }
+        };
+        let closed = self.runtime.block_on(async { timeout(limit, all).await });
+        if closed.is_err() {
+            let (left, _) = self.uploads.open();
+            tracing::warn!(
+                "{} uploads to {} stay in the store: a lifecycle rule can remove them",
+                left.len(),
+                self.bucket.name
+            );
+        }
     }
 
     /// Returns the spool for parts of `len` bytes.
@@ -71,5 +178,29 @@ impl ServedBucket {
     }
 }
 
+/// Returns the result of work, or an error if the daemon ends before.
+async fn until<T>(
+    mut ends: watch::Receiver<bool>,
+    work: impl Future<Output = T>,
+) -> Result<T, CallError> {
+    let end = ends.wait_for(|has_ended| *has_ended);
+    match select(pin!(work), pin!(end)).await {
+        Either::Left((done, _)) => Ok(done),
+        Either::Right(_) => Err(ended()),
+    }
+}
+
+/// Returns the name of an upload in S3.
+pub(crate) fn name(upload: &Upload) -> Option<&str> {
+    match upload {
+        Upload::S3(id) => Some(id),
+        Upload::Cloud(_) => None,
+    }
+}
+
+/// Uploads that are given up at a time.
+const ABORTS_MAX: usize = 16;
+/// Interval at which uploads are looked for that have just begun.
+const LOOK: Duration = Duration::from_millis(20);
 /// Complete parts in memory, of all copies to a bucket, in KiB.
 const MEMORY_KIB: u32 = 128 << 10;

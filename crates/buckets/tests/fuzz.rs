@@ -5,10 +5,10 @@
 
 use proptest::prelude::*;
 
+#[path = "../../../fuzz/src/buckets.rs"]
+mod buckets;
 #[path = "../../../fuzz/harmless.rs"]
 mod harmless;
-#[path = "../../../fuzz/src/objects.rs"]
-mod objects;
 
 use harmless::{assert_harmless, assert_seeds_harmless};
 
@@ -30,21 +30,21 @@ fn lists() -> impl Strategy<Value = String> {
 proptest! {
     #[test]
     fn answers_may_be_any_octets(octets in prop::collection::vec(any::<u8>(), 0..200)) {
-        assert_harmless(objects::answer, &octets);
+        assert_harmless(buckets::answer, &octets);
     }
 
     #[test]
     fn answers_may_be_likely_text(text in "(bytes )?-?[0-9]{0,20}[-.][0-9]{0,20}/?[0-9*]{0,20}") {
-        assert_harmless(objects::answer, text.as_bytes());
+        assert_harmless(buckets::answer, text.as_bytes());
     }
 
     #[test]
     fn lists_may_be_malformed(text in lists()) {
-        assert_harmless(objects::answer, text.as_bytes());
+        assert_harmless(buckets::answer, text.as_bytes());
     }
 }
 
 #[test]
 fn stored_fuzzer_inputs_are_harmless() {
-    assert_seeds_harmless("bucket_answer", objects::answer);
+    assert_seeds_harmless("bucket_answer", buckets::answer);
 }

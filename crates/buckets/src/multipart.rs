@@ -6,11 +6,11 @@ use bytes::Bytes;
 use http::{Method, StatusCode};
 use roxmltree::Document;
 
-use crate::stores::bucket::answer::{Named, document, failure};
-use crate::stores::bucket::attributes::{Condition, HeldPart, Stamp};
-use crate::stores::bucket::call_error::{CallError, Reason};
-use crate::stores::bucket::checksum;
-use crate::stores::bucket::s3::{S3, check_echo, compare, text, with_condition, with_stamp};
+use crate::answer::{Named, document, failure};
+use crate::attributes::{Condition, HeldPart, Stamp};
+use crate::call_error::{CallError, Reason};
+use crate::checksum;
+use crate::s3::{S3, check_echo, compare, text, with_condition, with_stamp};
 
 impl S3 {
     /// Begins an upload. Returns its name in the store.
@@ -161,7 +161,7 @@ impl S3 {
         // an earlier attempt, whose answer was lost, may have made the object
         let size: u64 = parts.iter().map(|part| part.size).sum();
         let there = self.attributes(key).await?;
-        let is_ours = |there: &crate::stores::bucket::attributes::Attributes| {
+        let is_ours = |there: &crate::attributes::Attributes| {
             there.size == size && crc.is_some() && there.crc == crc
         };
         there.filter(is_ours).map(|_| true).ok_or(error)

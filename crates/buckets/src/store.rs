@@ -1,30 +1,29 @@
 //! A bucket, container or web server, whichever the place names.
 
 use std::collections::BTreeSet;
+use std::fmt::{self, Debug, Formatter};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt};
-use lighthaul_remote::place::Place;
 use lighthaul_session::error::Error;
 use object_store::MultipartUpload;
 
-use crate::fault::Fault;
-use crate::stores::bucket::attributes::{Attributes, Condition, HeldPart, Page, Stamp};
-use crate::stores::bucket::call_error::{CallError, Reason};
-use crate::stores::bucket::checksum;
-use crate::stores::bucket::client::{Chunks, Patience};
-use crate::stores::bucket::cloud::{self, Cloud};
-use crate::stores::bucket::s3::S3;
-use crate::stores::bucket::web::Web;
+use crate::attributes::{Attributes, Condition, HeldPart, Page, Stamp};
+use crate::call_error::{CallError, Reason};
+use crate::checksum;
+use crate::client::{Chunks, Patience};
+use crate::cloud::{self, Cloud};
+use crate::s3::S3;
+use crate::web::Web;
 
 /// Bucket, container or web server. Clones are the same one.
 #[derive(Clone, Debug)]
-pub(crate) struct Bucket {
+pub struct Bucket {
     /// Scheme and name, as in `s3://bucket`.
-    pub(crate) name: Arc<str>,
+    pub name: Arc<str>,
     pub(crate) store: Arc<Store>,
 }
 
@@ -38,43 +37,42 @@ pub(crate) enum Store {
 
 /// Upload of one object in parts.
 #[derive(Debug)]
-pub(crate) enum Upload {
-    /// Name of the upload in S3.
+pub enum Upload {
+    /// Upload to S3, which takes parts in any order, with its name in the store.
     S3(String),
     /// Upload to another store, which takes parts in order.
     Cloud(Box<dyn MultipartUpload>),
 }
 
 impl Bucket {
-    /// Opens the bucket of a place, and returns the key in it. Sends nothing.
-    pub(crate) fn open(place: &Place, patience: Patience) -> Result<(Self, String), Error> {
-        let Place::Object {
-            scheme,
-            bucket,
-            path,
-        } = place
-        else {
-            return Err(Fault::Request("this place is no object store".to_owned()).into());
-        };
-        let store = match scheme.as_str() {
+    /// Opens the bucket, container or web server of this scheme and name. Sends nothing.
+    pub fn open((scheme, bucket): (&str, &str), patience: Patience) -> Result<Self, Error> {
+        let store = match scheme {
             "s3" => Store::S3(S3::open(bucket, patience)?),
             "gs" | "az" => Store::Cloud(Cloud::open(scheme, bucket, patience)?),
             _ => Store::Web(Web::open(scheme, bucket, patience)?),
         };
-        let bucket = Self {
+        Ok(Self {
             name: format!("{scheme}://{bucket}").into(),
             store: Arc::new(store),
-        };
-        Ok((bucket, String::from_utf8_lossy(path).into_owned()))
+        })
+    }
+
+    /// Returns the web server, if it is one.
+    pub fn web(&self) -> Option<&Web> {
+        match &*self.store {
+            Store::Web(web) => Some(web),
+            Store::S3(_) | Store::Cloud(_) => None,
+        }
     }
 
     /// Returns the URL of an object for messages and records.
-    pub(crate) fn url(&self, key: &str) -> String {
+    pub fn url(&self, key: &str) -> String {
         format!("{}/{}", self.name, self.shown(key))
     }
 
     /// Returns a key for messages and records: without the query of a web server, which may be a signature.
-    pub(crate) fn shown<'a>(&self, key: &'a str) -> &'a str {
+    pub fn shown<'a>(&self, key: &'a str) -> &'a str {
         match &*self.store {
             Store::Web(_) => key.split(['?', '#']).next().unwrap_or(key),
             Store::S3(_) | Store::Cloud(_) => key,
@@ -82,17 +80,27 @@ impl Bucket {
     }
 
     /// Returns true if the store compares what it takes with checksums.
-    pub(crate) fn has_checksums(&self) -> bool {
+    pub fn has_checksums(&self) -> bool {
         matches!(&*self.store, Store::S3(s3) if s3.has_checksums)
     }
 
     /// Returns true if the store tells which parts of an upload it has.
-    pub(crate) fn resumes_uploads(&self) -> bool {
+    pub fn resumes_uploads(&self) -> bool {
         matches!(&*self.store, Store::S3(_))
     }
 
+    /// Returns the size of the largest object.
+    pub fn size_max(&self) -> u64 {
+        if self.name.starts_with("az://") {
+            // 50,000 blocks of 4,000 MiB
+            50_000 * (4_000 << 20)
+        } else {
+            OBJECT_MAX
+        }
+    }
+
     /// Returns the list of all objects below a prefix, which is empty or ends with a slash.
-    pub(crate) fn list(&self, prefix: &str) -> Lister {
+    pub fn list(&self, prefix: &str) -> Lister {
         Lister {
             bucket: self.clone(),
             prefix: prefix.to_owned(),
@@ -105,11 +113,7 @@ impl Bucket {
     }
 
     /// Returns one page of what is directly below a prefix, after the one with `token`.
-    pub(crate) async fn folder(
-        &self,
-        prefix: &str,
-        token: Option<&str>,
-    ) -> Result<Page, CallError> {
+    pub async fn folder(&self, prefix: &str, token: Option<&str>) -> Result<Page, CallError> {
         match &*self.store {
             Store::S3(s3) => s3.page(prefix, true, (token, KEYS_MAX)).await,
             Store::Cloud(cloud) => cloud.folder(prefix).await,
@@ -118,7 +122,7 @@ impl Bucket {
     }
 
     /// Returns true if there are objects below a prefix.
-    pub(crate) async fn has_any(&self, prefix: &str) -> Result<bool, CallError> {
+    pub async fn has_any(&self, prefix: &str) -> Result<bool, CallError> {
         match &*self.store {
             Store::S3(s3) => Ok(!s3.page(prefix, false, (None, 1)).await?.objects.is_empty()),
             Store::Cloud(cloud) => Ok(cloud::page(&mut cloud.list(prefix)?).await?.is_some()),
@@ -127,7 +131,7 @@ impl Bucket {
     }
 
     /// Returns the attributes of an object, or none if it does not exist.
-    pub(crate) async fn attributes(&self, key: &str) -> Result<Option<Attributes>, CallError> {
+    pub async fn attributes(&self, key: &str) -> Result<Option<Attributes>, CallError> {
         match &*self.store {
             Store::S3(s3) => s3.attributes(key).await,
             Store::Cloud(cloud) => cloud.attributes(key).await,
@@ -179,7 +183,7 @@ impl Bucket {
     }
 
     /// Writes an object with the modification time of its file. Returns true if the store reports an equal checksum.
-    pub(crate) async fn write(
+    pub async fn write(
         &self,
         key: &str,
         bytes: Bytes,
@@ -193,7 +197,7 @@ impl Bucket {
     }
 
     /// Begins an upload in parts.
-    pub(crate) async fn begin(&self, key: &str, stamp: Option<Stamp>) -> Result<Upload, CallError> {
+    pub async fn begin(&self, key: &str, stamp: Option<Stamp>) -> Result<Upload, CallError> {
         match &*self.store {
             Store::S3(s3) => s3.begin(key, stamp).await.map(Upload::S3),
             Store::Cloud(cloud) => cloud.begin(key, stamp).await.map(Upload::Cloud),
@@ -202,11 +206,7 @@ impl Bucket {
     }
 
     /// Returns the parts of an upload that the store has, or none if it does not know the upload.
-    pub(crate) async fn parts(
-        &self,
-        key: &str,
-        id: &str,
-    ) -> Result<Option<Vec<HeldPart>>, CallError> {
+    pub async fn parts(&self, key: &str, id: &str) -> Result<Option<Vec<HeldPart>>, CallError> {
         match &*self.store {
             Store::S3(s3) => s3.parts(key, id).await,
             Store::Cloud(_) | Store::Web(_) => Ok(None),
@@ -214,7 +214,7 @@ impl Bucket {
     }
 
     /// Sends the next part of an upload.
-    pub(crate) fn send_part(
+    pub fn send_part(
         &self,
         key: &str,
         upload: &mut Upload,
@@ -250,7 +250,7 @@ impl Bucket {
     }
 
     /// Completes the object from its parts, in order. Returns true if the store reports an equal checksum.
-    pub(crate) async fn complete(
+    pub async fn complete(
         &self,
         (key, upload): (&str, &mut Upload),
         parts: &[HeldPart],
@@ -275,7 +275,7 @@ impl Bucket {
     }
 
     /// Gives up an upload.
-    pub(crate) async fn abort(&self, key: &str, upload: &mut Upload) -> Result<(), CallError> {
+    pub async fn abort(&self, key: &str, upload: &mut Upload) -> Result<(), CallError> {
         match (&*self.store, upload) {
             (Store::S3(s3), Upload::S3(id)) => s3.abort(key, id).await,
             (_, Upload::Cloud(upload)) => upload
@@ -287,7 +287,7 @@ impl Bucket {
     }
 
     /// Returns true if a condition holds now.
-    pub(crate) async fn holds(&self, key: &str, condition: &Condition) -> Result<bool, CallError> {
+    pub async fn holds(&self, key: &str, condition: &Condition) -> Result<bool, CallError> {
         if *condition == Condition::Always {
             return Ok(true);
         }
@@ -303,7 +303,7 @@ impl Bucket {
     }
 
     /// Returns true if the store itself can copy objects of this size from the other bucket, under a condition.
-    pub(crate) fn copies_from(&self, other: &Self, size: u64, condition: &Condition) -> bool {
+    pub fn copies_from(&self, other: &Self, size: u64, condition: &Condition) -> bool {
         match (&*self.store, &*other.store) {
             (Store::S3(to), Store::S3(from)) => to.is_with(from) && size <= COPY_MAX,
             (Store::Cloud(_), Store::Cloud(_)) => {
@@ -314,7 +314,7 @@ impl Bucket {
     }
 
     /// Copies an object of the same store.
-    pub(crate) async fn copy(
+    pub async fn copy(
         &self,
         (from, key, etag): (&Self, &str, Option<&str>),
         to: (&str, &Condition),
@@ -329,7 +329,7 @@ impl Bucket {
     }
 
     /// Removes an object.
-    pub(crate) async fn remove(&self, key: &str) -> Result<(), CallError> {
+    pub async fn remove(&self, key: &str) -> Result<(), CallError> {
         match &*self.store {
             Store::S3(s3) => s3.remove(key).await,
             Store::Cloud(cloud) => cloud.remove(key).await,
@@ -339,7 +339,7 @@ impl Bucket {
 }
 
 /// List of all objects below a prefix, in pages.
-pub(crate) struct Lister {
+pub struct Lister {
     bucket: Bucket,
     prefix: String,
     token: Option<String>,
@@ -353,7 +353,7 @@ pub(crate) struct Lister {
 
 impl Lister {
     /// Returns the next page, or none at the end.
-    pub(crate) async fn next(&mut self) -> Result<Option<Page>, CallError> {
+    pub async fn next(&mut self) -> Result<Option<Page>, CallError> {
         if self.is_over {
             return Ok(None);
         }
@@ -396,11 +396,21 @@ impl Lister {
     }
 }
 
+impl Debug for Lister {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let mut lister = f.debug_struct("Lister");
+        lister.field("bucket", &self.bucket.name);
+        lister.field("prefix", &self.prefix).finish_non_exhaustive()
+    }
+}
+
 fn unsupported(text: &str) -> CallError {
     CallError::new(Reason::Unsupported, text)
 }
 
 const READ_ONLY: &str = "a web server is only a source of copies";
+/// Largest object of S3 and of Google.
+const OBJECT_MAX: u64 = 5 << 40;
 /// Maximum number of keys of a page.
 const KEYS_MAX: u32 = 1000;
 /// Maximum number of pages of a list that have no key.

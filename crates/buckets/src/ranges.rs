@@ -2,8 +2,8 @@
 
 use http::{HeaderMap, StatusCode};
 
-use crate::stores::bucket::call_error::{CallError, Reason};
-use crate::stores::bucket::client::length;
+use crate::call_error::{CallError, Reason};
+use crate::client::length;
 
 /// Returns the header `Range` of bytes from the first to before the second.
 pub(crate) fn header((from, till): (u64, u64)) -> String {

@@ -6,9 +6,9 @@ use lighthaul_session::error::Error;
 use object_store::aws::{AmazonS3Builder, AwsCredential, AwsCredentialProvider};
 use object_store::{BackoffConfig, ClientOptions, RetryConfig};
 
-use crate::stores::bucket::call_error::{CallError, Reason};
-use crate::stores::bucket::profile::Profile;
-use crate::stores::environment;
+use crate::call_error::{CallError, Reason};
+use crate::environment;
+use crate::profile::Profile;
 
 /// Source of credentials, and those that were read last.
 #[derive(Debug)]

@@ -3,20 +3,22 @@
 //! Ranges belong to one version of a file only if the server sends a strong validator (RFC 9110, section 8.8.1). Other
 //! files are read in one response.
 
+use std::fmt::{self, Debug, Formatter};
+
 use bytes::Bytes;
 use http::{HeaderMap, Method, StatusCode};
 use lighthaul_base::escape::{LINE_MAX, escape};
 use lighthaul_session::error::Error;
 
-use crate::stores::bucket::answer::attributes;
-use crate::stores::bucket::attributes::Attributes;
-use crate::stores::bucket::call_error::{CallError, Reason};
-use crate::stores::bucket::client::{Call, Chunks, Client, Patience, length};
-use crate::stores::bucket::ranges;
+use crate::answer::attributes;
+use crate::attributes::Attributes;
+use crate::call_error::{CallError, Reason};
+use crate::client::{Call, Chunks, Client, Patience, length, retry};
+use crate::ranges;
 
 /// A web server.
 #[derive(Debug)]
-pub(crate) struct Web {
+pub struct Web {
     client: Client,
     /// URL of the server, without a path.
     base: String,
@@ -24,19 +26,21 @@ pub(crate) struct Web {
 
 /// File of a web server, before it is read.
 #[derive(Debug)]
-pub(crate) struct WebFile {
-    pub(crate) attributes: Attributes,
+pub struct WebFile {
+    /// Attributes, as far as the server reports them.
+    pub attributes: Attributes,
     /// True if the server reports the size.
-    pub(crate) has_size: bool,
+    pub has_size: bool,
     /// True if all ranges can be read from one version of the file.
-    pub(crate) has_ranges: bool,
+    pub has_ranges: bool,
 }
 
 /// File of a web server that is read in one response.
-pub(crate) struct Download {
-    pub(crate) attributes: Attributes,
+pub struct Download {
+    /// Attributes, as far as the server reports them.
+    pub attributes: Attributes,
     /// Size, unless the server sends chunks.
-    pub(crate) size: Option<u64>,
+    pub size: Option<u64>,
     chunks: Chunks,
     /// Received bytes that were not returned yet.
     rest: Bytes,
@@ -52,7 +56,7 @@ impl Web {
 
     /// Asks for the first byte of a file, which also tells its size. A request for all attributes is refused by many
     /// servers if the URL is signed for reading.
-    pub(crate) async fn look(&self, path: &str) -> Result<WebFile, CallError> {
+    pub async fn look(&self, path: &str) -> Result<WebFile, CallError> {
         let call = self.call(path).with("range", "bytes=0-0")?;
         let mut pauses = self.client.pauses();
         loop {
@@ -64,7 +68,7 @@ impl Web {
                 }
                 Err(error) => error,
             };
-            Client::retry(error, &mut pauses).await?;
+            retry(error, &mut pauses).await?;
         }
     }
 
@@ -95,7 +99,7 @@ impl Web {
     }
 
     /// Begins to read a file as it comes, once.
-    pub(crate) async fn stream(&self, path: &str) -> Result<Download, CallError> {
+    pub async fn stream(&self, path: &str) -> Result<Download, CallError> {
         let request = self.call(path).request()?;
         let (status, headers, chunks) = self.client.open(request, failure).await?;
         let coding = headers.get("transfer-encoding");
@@ -115,7 +119,7 @@ impl Web {
     }
 
     /// Takes the next bytes of a file that is read as it comes.
-    pub(crate) async fn next(&self, file: &mut Download) -> Result<Option<Bytes>, CallError> {
+    pub async fn next(&self, file: &mut Download) -> Result<Option<Bytes>, CallError> {
         if !file.rest.is_empty() {
             return Ok(Some(std::mem::take(&mut file.rest)));
         }
@@ -123,7 +127,7 @@ impl Web {
     }
 
     /// Takes the next `len` bytes of a file that is read as it comes.
-    pub(crate) async fn take(&self, file: &mut Download, len: u64) -> Result<Vec<u8>, CallError> {
+    pub async fn take(&self, file: &mut Download, len: u64) -> Result<Vec<u8>, CallError> {
         let len = usize::try_from(len).unwrap_or(usize::MAX);
         let mut bytes = Vec::new();
         while bytes.len() < len {
@@ -139,12 +143,20 @@ impl Web {
     }
 
     /// Returns the pauses between attempts.
-    pub(crate) fn pauses(&self) -> impl Iterator<Item = std::time::Duration> + Send + use<> {
+    pub fn pauses(&self) -> impl Iterator<Item = std::time::Duration> + Send + use<> {
         self.client.pauses()
     }
 
     fn call(&self, path: &str) -> Call {
         Call::new(Method::GET, format!("{}/{path}", self.base))
+    }
+}
+
+impl Debug for Download {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let mut download = f.debug_struct("Download");
+        download.field("attributes", &self.attributes);
+        download.field("size", &self.size).finish_non_exhaustive()
     }
 }
 

@@ -2,5 +2,5 @@
 
 /// Reads octets as each kind of answer.
 pub fn answer(octets: &[u8]) {
-    lighthaul_objects::answers::read(octets);
+    lighthaul_buckets::answers::read(octets);
 }

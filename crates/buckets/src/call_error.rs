@@ -1,20 +1,20 @@
 //! Failure of a request to a store: its kind, which decides about retries and the exit status, and its text.
 
 use lighthaul_base::escape::{LINE_MAX, escape};
-use lighthaul_session::error::{Code, Error};
-
-use crate::fault::Fault;
+use lighthaul_session::error::{Code, Coded, Error};
 
 /// Failed request.
 #[derive(Clone, Debug)]
-pub(crate) struct CallError {
-    pub(crate) reason: Reason,
-    pub(crate) text: String,
+pub struct CallError {
+    /// Kind of the failure.
+    pub reason: Reason,
+    /// Reason as a text, with the remedy where there is one.
+    pub text: String,
 }
 
 /// Kind of the failure of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reason {
+pub enum Reason {
     /// The bucket, the object or the upload does not exist.
     Missing,
     /// The object is not the one that the condition names.
@@ -33,10 +33,13 @@ pub(crate) enum Reason {
     Integrity,
     /// The answer is malformed.
     Broken,
+    /// This host ended the request, because the program ends.
+    Stopped,
 }
 
 impl CallError {
-    pub(crate) fn new(reason: Reason, text: impl Into<String>) -> Self {
+    /// Creates the error.
+    pub fn new(reason: Reason, text: impl Into<String>) -> Self {
         Self {
             reason,
             text: text.into(),
@@ -89,12 +92,12 @@ impl CallError {
     }
 
     /// Returns true if the same request may succeed later.
-    pub(crate) const fn is_passing(&self) -> bool {
+    pub const fn is_passing(&self) -> bool {
         matches!(self.reason, Reason::Busy | Reason::Network)
     }
 
     /// Returns the error with what was tried, as in "cannot read the object".
-    pub(crate) fn during(self, what: impl Into<String>) -> Error {
+    pub fn during(self, what: impl Into<String>) -> Error {
         let what = what.into();
         let why = self.text;
         let code = match self.reason {
@@ -105,7 +108,23 @@ impl CallError {
             Reason::Unsupported => Code::Usage,
             Reason::Integrity => Code::Integrity,
             Reason::Broken => Code::Protocol,
+            Reason::Stopped => Code::Stopping,
         };
-        Fault::Failed { what, why, code }.into()
+        FailedCall { what, why, code }.into()
+    }
+}
+
+/// Failed request, with what was tried.
+#[derive(Debug, thiserror::Error)]
+#[error("{what}: {why}")]
+struct FailedCall {
+    what: String,
+    why: String,
+    code: Code,
+}
+
+impl Coded for FailedCall {
+    fn code(&self) -> Code {
+        self.code
     }
 }

@@ -1,57 +1,67 @@
 //! Attributes of objects, as stores tell them.
 
-use crate::stores::bucket::body::Body;
+use crate::body::Body;
 
 /// Time since 1970.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Stamp {
-    pub(crate) seconds: i64,
-    pub(crate) nanos: u32,
+pub struct Stamp {
+    /// Seconds, rounded down.
+    pub seconds: i64,
+    /// Nanoseconds after them.
+    pub nanos: u32,
 }
 
 /// Object in a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Listed {
-    pub(crate) key: String,
-    pub(crate) size: u64,
+pub struct Listed {
+    /// Key of the object.
+    pub key: String,
+    /// Size in bytes.
+    pub size: u64,
     /// Time at which the store took the object.
-    pub(crate) modified: Stamp,
-    pub(crate) etag: Option<String>,
+    pub modified: Stamp,
+    /// Version of the object.
+    pub etag: Option<String>,
 }
 
 /// Attributes of one object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Attributes {
-    pub(crate) size: u64,
+pub struct Attributes {
+    /// Size in bytes.
+    pub size: u64,
     /// Time at which the store took the object.
-    pub(crate) modified: Stamp,
-    pub(crate) etag: Option<String>,
+    pub modified: Stamp,
+    /// Version of the object.
+    pub etag: Option<String>,
     /// Modification time of the file that was uploaded, in the metadata `mtime` as rclone writes it.
-    pub(crate) stamp: Option<Stamp>,
+    pub stamp: Option<Stamp>,
     /// CRC-64/NVME of the whole object, if the store knows it.
-    pub(crate) crc: Option<u64>,
+    pub crc: Option<u64>,
 }
 
 /// Part of a list.
 #[derive(Debug, Default)]
-pub(crate) struct Page {
-    pub(crate) objects: Vec<Listed>,
+pub struct Page {
+    /// Objects, in the order of the store.
+    pub objects: Vec<Listed>,
     /// Common prefixes, if the list ends at slashes.
-    pub(crate) folders: Vec<String>,
+    pub folders: Vec<String>,
     /// Token of the next page.
-    pub(crate) next: Option<String>,
+    pub next: Option<String>,
 }
 
 /// Bytes of an object.
 #[derive(Debug)]
-pub(crate) struct Piece {
-    pub(crate) bytes: Body,
-    pub(crate) attributes: Attributes,
+pub struct Piece {
+    /// The bytes.
+    pub bytes: Body,
+    /// Attributes in the answer.
+    pub attributes: Attributes,
 }
 
 /// Condition under which an object is written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Condition {
+pub enum Condition {
     /// None.
     #[default]
     Always,
@@ -63,15 +73,20 @@ pub(crate) enum Condition {
 
 /// Part of an upload that the store has.
 #[derive(Clone, Debug)]
-pub(crate) struct HeldPart {
-    pub(crate) number: u32,
-    pub(crate) size: u64,
-    pub(crate) etag: String,
-    pub(crate) crc: Option<u64>,
+pub struct HeldPart {
+    /// Number, from 1.
+    pub number: u32,
+    /// Size in bytes.
+    pub size: u64,
+    /// Name of its contents.
+    pub etag: String,
+    /// CRC-64/NVME, if the store reports it.
+    pub crc: Option<u64>,
 }
 
 impl Stamp {
-    pub(crate) const fn of(seconds: i64, nanos: i32) -> Self {
+    /// Creates a time from parts with equal signs.
+    pub const fn of(seconds: i64, nanos: i32) -> Self {
         Self {
             seconds,
             nanos: nanos.unsigned_abs(),
@@ -79,7 +94,7 @@ impl Stamp {
     }
 
     /// Reads seconds, with a fraction if there is one.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
+    pub fn parse(text: &str) -> Option<Self> {
         let (seconds, fraction) = text.split_once('.').unwrap_or((text, ""));
         if !fraction.bytes().all(|octet| octet.is_ascii_digit()) {
             return None;
@@ -93,14 +108,14 @@ impl Stamp {
     }
 
     /// Returns it as [`Self::parse`] reads it.
-    pub(crate) fn text(self) -> String {
+    pub fn text(self) -> String {
         format!("{}.{:09}", self.seconds, self.nanos)
     }
 }
 
 impl Attributes {
     /// Returns the modification time that a file with this content gets.
-    pub(crate) fn time(&self) -> Stamp {
+    pub fn time(&self) -> Stamp {
         self.stamp.unwrap_or(self.modified)
     }
 }

@@ -16,10 +16,10 @@ use object_store::{
     PutMultipartOptions, PutOptions, RetryConfig, StaticCredentialProvider, UpdateVersion,
 };
 
-use crate::stores::bucket::attributes::{Attributes, Condition, Listed, Page, Stamp};
-use crate::stores::bucket::call_error::{CallError, Reason};
-use crate::stores::bucket::client::{Chunks, Patience};
-use crate::stores::environment;
+use crate::attributes::{Attributes, Condition, Listed, Page, Stamp};
+use crate::call_error::{CallError, Reason};
+use crate::client::{Chunks, Patience};
+use crate::environment;
 
 /// A bucket or container.
 #[derive(Debug)]

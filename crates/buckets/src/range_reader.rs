@@ -3,18 +3,19 @@
 //! After a failure that passes, it continues where it stopped. The condition on the `ETag` is part of each request, so
 //! all bytes are of one version. Without an `ETag`, a failure after the first byte ends the reader.
 
+use std::fmt::{self, Debug, Formatter};
 use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::stores::bucket::attributes::{Attributes, Piece};
-use crate::stores::bucket::body::Body;
-use crate::stores::bucket::call_error::{CallError, Reason};
-use crate::stores::bucket::client::{Chunks, Client};
-use crate::stores::bucket::store::Bucket;
+use crate::attributes::{Attributes, Piece};
+use crate::body::Body;
+use crate::call_error::{CallError, Reason};
+use crate::client::{Chunks, retry};
+use crate::store::Bucket;
 
 /// Reader of a range.
-pub(crate) struct RangeReader {
+pub struct RangeReader {
     bucket: Bucket,
     key: String,
     known: Attributes,
@@ -35,12 +36,7 @@ pub(crate) struct RangeReader {
 
 impl RangeReader {
     /// Creates a reader of a range of an object with these attributes, or of all of it. Sends nothing.
-    pub(crate) fn new(
-        bucket: &Bucket,
-        key: &str,
-        range: Option<(u64, u64)>,
-        known: &Attributes,
-    ) -> Self {
+    pub fn new(bucket: &Bucket, key: &str, range: Option<(u64, u64)>, known: &Attributes) -> Self {
         let (at, till) = range.unwrap_or((0, known.size));
         Self {
             pauses: bucket.pauses(),
@@ -58,7 +54,7 @@ impl RangeReader {
     }
 
     /// Returns the next bytes, or none at the end.
-    pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, CallError> {
+    pub async fn next(&mut self) -> Result<Option<Bytes>, CallError> {
         loop {
             let error = match self.step().await {
                 Ok(chunk) => return Ok(chunk),
@@ -72,12 +68,12 @@ impl RangeReader {
             if self.has_begun && self.known.etag.is_none() {
                 return Err(error);
             }
-            Client::retry(error, &mut self.pauses).await?;
+            retry(error, &mut self.pauses).await?;
         }
     }
 
     /// Reads all bytes into memory.
-    pub(crate) async fn all(mut self) -> Result<Piece, CallError> {
+    pub async fn all(mut self) -> Result<Piece, CallError> {
         let len = usize::try_from(self.till - self.at).unwrap_or(usize::MAX);
         let mut bytes = Body::with_room(len);
         while let Some(chunk) = self.next().await? {
@@ -90,7 +86,7 @@ impl RangeReader {
     }
 
     /// Returns the attributes in the first answer.
-    pub(crate) fn into_attributes(self) -> Attributes {
+    pub fn into_attributes(self) -> Attributes {
         self.attributes.unwrap_or(self.known)
     }
 
@@ -135,6 +131,14 @@ impl RangeReader {
             self.renews_at = self.at.saturating_add(RENEWAL);
         }
         Ok(Some(chunk))
+    }
+}
+
+impl Debug for RangeReader {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let mut reader = f.debug_struct("RangeReader");
+        reader.field("key", &self.key).field("at", &self.at);
+        reader.field("till", &self.till).finish_non_exhaustive()
     }
 }
 

@@ -6,9 +6,9 @@ use jiff::fmt::rfc2822::DateTimeParser;
 use lighthaul_base::escape::{LINE_MAX, escape};
 use roxmltree::{Document, Node};
 
-use crate::stores::bucket::attributes::{Attributes, Listed, Page, Stamp};
-use crate::stores::bucket::call_error::{CallError, Reason};
-use crate::stores::bucket::checksum;
+use crate::attributes::{Attributes, Listed, Page, Stamp};
+use crate::call_error::{CallError, Reason};
+use crate::checksum;
 
 /// Parses a document whose root has this name.
 pub(crate) fn document<'a>(body: &'a str, root: &str) -> Result<Document<'a>, CallError> {

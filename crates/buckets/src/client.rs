@@ -1,5 +1,6 @@
 //! Requests over HTTP with retries, and with limits on time and on the size of answers.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,25 +14,33 @@ use object_store::client::{
 use object_store::{Certificate, ClientOptions};
 use reqwest::Url;
 use reqwest::redirect::Policy;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, timeout};
 
-use crate::stores::bucket::body::Body;
-use crate::stores::bucket::call_error::{CallError, Reason};
-use crate::stores::environment;
+use crate::body::Body;
+use crate::call_error::{CallError, Reason};
+use crate::environment;
 
 /// Client of one server.
 #[derive(Debug)]
 pub(crate) struct Client {
     http: HttpClient,
     patience: Patience,
+    /// Seats of requests that run at a time.
+    seats: Arc<Semaphore>,
 }
 
-/// Number of retries, time without progress after which a request has failed, and redirects of web servers.
+/// Limits of requests.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Patience {
-    pub(crate) retries: u32,
-    pub(crate) stall: Duration,
-    pub(crate) redirects: bool,
+pub struct Patience {
+    /// Number of retries of each request.
+    pub retries: u32,
+    /// Time without progress after which a request has failed.
+    pub stall: Duration,
+    /// Follows redirects of web servers.
+    pub redirects: bool,
+    /// Maximum number of requests at a time; others wait. An answer counts until all of it has come.
+    pub requests_max: usize,
 }
 
 /// Request before it is signed.
@@ -66,6 +75,7 @@ impl Client {
         let failed = |error| CallError::of_store(&error).during("cannot use HTTP");
         Ok(Self {
             http: http.map_err(failed)?,
+            seats: patience.seats(),
             patience,
         })
     }
@@ -102,6 +112,7 @@ impl Client {
             }));
         Ok(Self {
             http: HttpClient::new(client.build().map_err(failed)?),
+            seats: patience.seats(),
             patience,
         })
     }
@@ -119,6 +130,9 @@ impl Client {
         request: HttpRequest,
         failure: impl Fn(StatusCode, &HeaderMap, &str) -> CallError + Send,
     ) -> Result<(StatusCode, HeaderMap, Chunks), CallError> {
+        // the wait for a seat is no silence of the store
+        let seat = Arc::clone(&self.seats).acquire_owned().await;
+        let seat = seat.map_err(|_| CallError::new(Reason::Broken, "the client has ended"))?;
         // a slow path takes long for the body of a request
         let bytes = request.body().content_length() as u64;
         let patience = self.patience.stall + Duration::from_secs(bytes / SLOWEST);
@@ -126,7 +140,7 @@ impl Client {
         let answered = answered.map_err(|_| self.silent())?;
         let answered = answered.map_err(|error| CallError::of_network(&error))?;
         let (head, body) = answered.into_parts();
-        let mut chunks = chunks(body);
+        let mut chunks = chunks(body, seat);
         if head.status.is_success() {
             return Ok((head.status, head.headers, chunks));
         }
@@ -180,23 +194,30 @@ impl Client {
         let text = format!("no answer within {} s", self.patience.stall.as_secs());
         CallError::new(Reason::Network, text)
     }
+}
 
-    /// Waits before the next attempt, if the failure passes and there is another attempt.
-    pub(crate) async fn retry(
-        error: CallError,
-        pauses: &mut (impl Iterator<Item = Duration> + Send),
-    ) -> Result<(), CallError> {
-        match pauses.next().filter(|_| error.is_passing()) {
-            Some(pause) => {
-                sleep(pause).await;
-                Ok(())
-            }
-            None => Err(error),
+/// Waits before the next attempt, if the failure passes and there is another attempt.
+pub async fn retry(
+    error: CallError,
+    pauses: &mut (impl Iterator<Item = Duration> + Send),
+) -> Result<(), CallError> {
+    match pauses.next().filter(|_| error.is_passing()) {
+        Some(pause) => {
+            sleep(pause).await;
+            Ok(())
         }
+        None => Err(error),
     }
 }
 
 impl Patience {
+    /// Returns seats for the requests that may run at a time.
+    fn seats(self) -> Arc<Semaphore> {
+        Arc::new(Semaphore::new(
+            self.requests_max.min(Semaphore::MAX_PERMITS),
+        ))
+    }
+
     /// Returns the options of clients. They do not limit the time of a request, which may have a large body.
     pub(crate) fn options(self) -> Result<ClientOptions, Error> {
         let mut options = ClientOptions::new();
@@ -269,9 +290,13 @@ impl Call {
     }
 }
 
-fn chunks(body: HttpResponseBody) -> Chunks {
+/// Returns the bytes of a body as they come. The seat is free at their end.
+fn chunks(body: HttpResponseBody, seat: OwnedSemaphorePermit) -> Chunks {
     let chunks = body.bytes_stream();
-    let chunks = chunks.map(|chunk| chunk.map_err(|error| CallError::of_network(&error)));
+    let chunks = chunks.map(move |chunk| {
+        let _held = &seat;
+        chunk.map_err(|error| CallError::of_network(&error))
+    });
     chunks.boxed()
 }
 

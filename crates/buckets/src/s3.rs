@@ -11,16 +11,16 @@ use object_store::aws::{AwsAuthorizer, AwsCredential};
 use object_store::client::HttpRequest;
 use url::Url;
 
-use crate::stores::bucket::address::{is_addressable, path, query};
-use crate::stores::bucket::answer::{attributes, failure, page};
-use crate::stores::bucket::attributes::{Attributes, Condition, Page, Stamp};
-use crate::stores::bucket::call_error::{CallError, Reason};
-use crate::stores::bucket::checksum;
-use crate::stores::bucket::client::{Answer, Call, Chunks, Client, Patience, length};
-use crate::stores::bucket::credentials::Credentials;
-use crate::stores::bucket::profile::Profile;
-use crate::stores::bucket::ranges;
-use crate::stores::environment;
+use crate::address::{is_addressable, path, query};
+use crate::answer::{attributes, failure, page};
+use crate::attributes::{Attributes, Condition, Page, Stamp};
+use crate::call_error::{CallError, Reason};
+use crate::checksum;
+use crate::client::{Answer, Call, Chunks, Client, Patience, length, retry};
+use crate::credentials::Credentials;
+use crate::environment;
+use crate::profile::Profile;
+use crate::ranges;
 
 /// A bucket.
 #[derive(Debug)]
@@ -235,7 +235,7 @@ impl S3 {
             });
             match sent.await {
                 Ok(answer) => return Ok(answer),
-                Err(error) => Client::retry(error, &mut pauses).await?,
+                Err(error) => retry(error, &mut pauses).await?,
             }
         }
     }

@@ -5,40 +5,48 @@ use data_encoding::BASE64;
 
 /// Checksum of bytes that come one after the other.
 #[derive(Debug)]
-pub(crate) struct Running(Digest);
+pub struct Running(Digest);
+
+impl Default for Running {
+    fn default() -> Self {
+        Self::new()
+    }
+}
 
 impl Running {
-    pub(crate) fn new() -> Self {
+    /// Begins a checksum.
+    pub fn new() -> Self {
         Self(Digest::new(CrcAlgorithm::Crc64Nvme))
     }
 
-    pub(crate) fn update(&mut self, bytes: &[u8]) {
+    /// Adds the next bytes.
+    pub fn update(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }
 
     /// Returns the checksum of all bytes.
-    pub(crate) fn finish(self) -> u64 {
+    pub fn finish(self) -> u64 {
         self.0.finalize()
     }
 }
 
 /// Returns the checksum of `bytes`.
-pub(crate) fn of(bytes: &[u8]) -> u64 {
+pub fn of(bytes: &[u8]) -> u64 {
     checksum(CrcAlgorithm::Crc64Nvme, bytes)
 }
 
 /// Returns the checksum of bytes with the checksum `before`, and then `len` bytes with `after`.
-pub(crate) fn combined(before: u64, after: u64, len: u64) -> u64 {
+pub fn combined(before: u64, after: u64, len: u64) -> u64 {
     checksum_combine(CrcAlgorithm::Crc64Nvme, before, after, len)
 }
 
 /// Returns the checksum as headers have it.
-pub(crate) fn encode(crc: u64) -> String {
+pub fn encode(crc: u64) -> String {
     BASE64.encode(&crc.to_be_bytes())
 }
 
 /// Reads a checksum of a header.
-pub(crate) fn decode(text: &str) -> Option<u64> {
+pub fn decode(text: &str) -> Option<u64> {
     let octets = BASE64.decode(text.as_bytes()).ok()?;
     Some(u64::from_be_bytes(octets.try_into().ok()?))
 }

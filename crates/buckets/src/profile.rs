@@ -9,8 +9,8 @@ use lighthaul_session::error::{Error, FileAction};
 use object_store::aws::AwsCredential;
 use serde_json::Value;
 
-use crate::stores::bucket::call_error::{CallError, Reason};
-use crate::stores::environment;
+use crate::call_error::{CallError, Reason};
+use crate::environment;
 
 /// Settings of one profile, of both files.
 #[derive(Debug, Default)]

@@ -2,8 +2,8 @@
 
 use http::{HeaderMap, HeaderValue, StatusCode};
 
-use crate::stores::bucket::attributes::Stamp;
-use crate::stores::bucket::{answer, checksum, ranges};
+use crate::attributes::Stamp;
+use crate::{answer, checksum, ranges};
 
 /// Reads octets as each kind of answer, and as the value of each header. None of it panics.
 pub fn read(octets: &[u8]) {

@@ -6,18 +6,19 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Bytes of an answer. Its memory returns to the spare buffers.
 #[derive(Debug, Default)]
-pub(crate) struct Body(Vec<u8>);
+pub struct Body(Vec<u8>);
 
 impl Body {
     /// Returns an empty body with room for `len` bytes.
-    pub(crate) fn with_room(len: usize) -> Self {
+    pub fn with_room(len: usize) -> Self {
         let spare = (len >= LARGE).then(|| spare().pop()).flatten();
         let mut bytes = spare.unwrap_or_default();
         bytes.reserve_exact(len);
         Self(bytes)
     }
 
-    pub(crate) fn extend(&mut self, bytes: &[u8]) {
+    /// Adds bytes at the end.
+    pub fn extend(&mut self, bytes: &[u8]) {
         self.0.extend_from_slice(bytes);
     }
 }

@@ -1,0 +1,27 @@
+//! Floor 4: clients of object stores: S3, Google Cloud Storage, Azure Blob Storage, and web servers, with the same operations for all.
+//!
+//! - [`store`]: a bucket, container or web server of any kind; [`attributes`]: what it reports about objects
+//! - [`call_error`]: failed requests; [`client`]: requests over HTTP, with their limits; [`body`]: the bytes of an answer
+//! - [`range_reader`]: bytes of an object as they come; [`checksum`]: CRC-64/NVME; [`web`]: files of web servers
+//! - `s3`, `multipart`, `answer`: S3; `credentials`, `profile`, `environment`: its credentials and settings
+//! - `cloud`: Azure and Google; `address`, `ranges`: parts of requests; [`answers`]: answers of stores, for tests
+
+pub mod answers;
+pub mod attributes;
+pub mod body;
+pub mod call_error;
+pub mod checksum;
+pub mod client;
+pub mod range_reader;
+pub mod store;
+pub mod web;
+
+mod address;
+mod answer;
+mod cloud;
+mod credentials;
+mod environment;
+mod multipart;
+mod profile;
+mod ranges;
+mod s3;
