@@ -48,7 +48,7 @@ impl ClientError {
         match self {
             Self::Problem(problem) => MAY_PASS.contains(&problem.status),
             Self::Network { .. } => true,
-            Self::Untrusted { .. } | Self::Protocol { .. } => false,
+            Self::ClearText { .. } | Self::Untrusted { .. } | Self::Protocol { .. } => false,
         }
     }
 }

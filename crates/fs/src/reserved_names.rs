@@ -20,7 +20,7 @@ pub struct ReservedNames(Option<Arc<Names>>);
 struct Names {
     /// Device and inode of the directory.
     folder: (u64, u64),
-    names: BTreeSet<OsString>,
+    reserved: BTreeSet<OsString>,
     /// Reason for users.
     why: &'static str,
 }
@@ -40,22 +40,22 @@ impl ReservedNames {
         let found = stat(folder)?;
         Ok(Self(Some(Arc::new(Names {
             folder: (found.st_dev, found.st_ino),
-            names: names.into_iter().collect(),
+            reserved: names.into_iter().collect(),
             why,
         }))))
     }
 
     /// Fails if `name` is reserved in the open directory `folder`.
     pub(crate) fn check(&self, folder: impl AsFd, name: &OsStr) -> io::Result<()> {
-        let Some(reserved) = &self.0 else {
+        let Some(names) = &self.0 else {
             return Ok(());
         };
-        if !reserved.names.contains(name) {
+        if !names.reserved.contains(name) {
             return Ok(());
         }
         let found = fstat(folder)?;
-        if (found.st_dev, found.st_ino) == reserved.folder {
-            return Err(io::Error::other(reserved.why));
+        if (found.st_dev, found.st_ino) == names.folder {
+            return Err(io::Error::other(names.why));
         }
         Ok(())
     }

@@ -110,9 +110,10 @@ mod tests {
         fn new() -> Self {
             let settings = Arc::new(Settings::example());
             let (sender, commands) = command_channel().unwrap();
-            let resolver = Resolver::start(Arc::clone(&settings.allowed), sender).unwrap();
-            let (status, clock) = (Arc::<Status>::default(), (Clock::start(), commands));
-            let mut multiplexer = Multiplexer::new(settings, status, clock, resolver).unwrap();
+            let clock = Clock::start();
+            let resolver = Resolver::new(Arc::clone(&settings.allowed), sender, clock);
+            let (status, from) = (Arc::<Status>::default(), (clock, commands));
+            let mut multiplexer = Multiplexer::new(settings, status, from, resolver).unwrap();
             let pool = PagePool::new(1000, PAGE as u32, 16);
             multiplexer.pool = Rc::new(RefCell::new(pool));
             Self {

@@ -63,10 +63,11 @@ fn summarize(text: &mut String, axes: &Axes, judged: &[(&Row, Verdict)]) {
         let reached = of.iter().filter(|verdict| verdict.is_reached()).count();
         let count = |is: fn(&Verdict) -> bool| {
             let all = of.iter().filter(|verdict| is(verdict)).count();
-            condition
-                .is_shared()
-                .then(|| all.to_string())
-                .unwrap_or_default()
+            if condition.is_shared() {
+                all.to_string()
+            } else {
+                String::new()
+            }
         };
         let (starved, unfair) = (count(Verdict::has_starved), count(Verdict::is_unfair));
         let (median, worst) = (ratios[ratios.len() / 2] * 100.0, ratios[0] * 100.0);

@@ -16,6 +16,7 @@ mod quiet {
 }
 mod backups;
 mod booking;
+mod booking_changes;
 mod booking_options;
 mod choices;
 mod copies;
@@ -56,6 +57,7 @@ mod proof;
 mod protocols;
 mod relays;
 mod remote_files;
+mod remote_names;
 mod resource_limits;
 mod resume;
 mod roots;

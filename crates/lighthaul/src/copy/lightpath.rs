@@ -53,7 +53,8 @@ pub(super) fn run(
     let mut early = None;
     // an observer that panics keeps no capacity
     let result = caught("copy", || {
-        let (result, released) = carry(&path, (job, reporter), release);
+        let withdrawn = || is_withdrawn(&path, &socket);
+        let (result, released) = carry(&path, (job, reporter), release, withdrawn);
         early = released;
         result
     });
@@ -115,15 +116,27 @@ fn bytes_before(path: &PathView, time: Duration) -> u64 {
     bytes.sum()
 }
 
-/// Waits for the start of a path, copies at its rates, and calls `release` when all data have left it.
+/// Returns the reason if the path has no capacity any more. A service that is away takes nothing back.
+fn is_withdrawn(path: &PathView, socket: &Path) -> Option<String> {
+    let present = ask(socket, &Question::Find(path.id.to_string())).ok()?;
+    let is_gone = present.steps.is_empty();
+    is_gone.then(|| format!("path {} is {} already", path.id, present.stage))
+}
+
+/// Waits for the start of a path, copies at its rates, and calls `release` when all data have left it. Leaves the path
+/// once `withdrawn` returns a reason.
 fn carry<T: Send>(
     path: &PathView,
     (job, reporter): (&Job, &mut Reporter<'_>),
     release: impl FnOnce() -> T + Send,
+    withdrawn: impl Fn() -> Option<String> + Send,
 ) -> (Result<Summary, Error>, Option<T>) {
     let start = Timestamp(path.steps.first().map_or(0, |step| step.from));
     match wait(path, start, reporter) {
-        Ok(vector) => vector::follow((job, reporter), start, &vector, release),
+        Ok(vector) => {
+            let course = (start, &vector);
+            vector::follow((job, reporter), course, release, withdrawn)
+        }
         Err(error) => (Err(error), None),
     }
 }

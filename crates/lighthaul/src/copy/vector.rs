@@ -36,7 +36,7 @@ pub(super) fn follow<T: Send>(
     let (running, done) = channel::<()>();
     let is_free = &AtomicBool::new(false);
     let reason = &Mutex::new(None);
-    let on_circuit = &Cancellation::of_part();
+    let on_circuit = &Cancellation::current().part();
     thread::scope(|scope| {
         let release = scope.spawn(move || {
             released.recv().ok()?;

@@ -54,9 +54,9 @@ enum Source {
     Arrivals,
     /// An earlier transfer measured less, or the memory is old. The highest arrival rate is a lower bound.
     Outgrown,
-    /// An earlier transfer measured it.
+    /// Rate that an earlier transfer measured.
     Memory,
-    /// It was measured before the transfer.
+    /// Rate measured before the transfer.
     Measurement,
 }
 

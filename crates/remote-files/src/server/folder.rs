@@ -236,8 +236,8 @@ pub(super) fn parent<'a>(scope: &Scope, path: &'a Path) -> io::Result<(Root, &'a
     Ok((scope.access.root(folder_of(path))?, Path::new(name)))
 }
 
-/// Returns the last name of `path`. Fails if temporary files have such names: no list shows them, and whoever changes
-/// one changes a file that another client is writing.
+/// Returns the last name of `path`. Fails if temporary files have such names: no list shows them, and another
+/// client may be writing the file.
 fn check_name(path: &Path) -> io::Result<&OsStr> {
     let name = path.file_name();
     let name = name.filter(|name| !is_hidden(name));
