@@ -367,7 +367,11 @@ fn serve_file_request(
         execute(scope, request, &mut |part| {
             say(match part {
                 FileReply::Done { done } => FileReply::Done { done: done + more },
-                part => part,
+                part @ (FileReply::Listed { .. }
+                | FileReply::Hashed { .. }
+                | FileReply::Unreadable { .. }
+                | FileReply::Busy { .. }
+                | FileReply::Failed { .. }) => part,
             })
         })
     })?;

@@ -2,7 +2,7 @@
 //!
 //! - [`mod@copy`], [`object_copy`]: a copy with an object store; [`files`]: lists, attributes and removals
 //! - [`serving`]: buckets that a daemon serves as directories; [`spool_space`]: their space on disk
-//! - [`fault`]: faults
+//! - [`fault`]: faults of these copies
 //! - `stores`: copies with the clients of stores, with the feature of this name
 
 pub mod copy;

@@ -74,9 +74,9 @@ impl KnownPath {
     /// Returns the path to keep after a copy, over which the path has carried the rate `carried`. That rate varies around
     /// the path's rate, and is only a part of it if others used the path.
     ///
-    /// So a lower rate beside others keeps the path's rate. Otherwise it would fall with each copy to what the last one got. A
-    /// copy of a second does not rise far above the rate that it starts from. A rate far below the kept one counts half
-    /// on a path without others, since it may be that of a moment.
+    /// So a lower rate beside others keeps the path's rate. Otherwise it would fall with each copy to what the last one
+    /// got. A copy of a second does not rise far above the rate that it starts from. A rate far below the kept one counts
+    /// half on a path without others, since it may be that of a moment.
     #[must_use]
     pub fn after(&self, carried: Rate, are_others: bool) -> Self {
         let rate = if carried > self.rate.scaled(4, 3) {

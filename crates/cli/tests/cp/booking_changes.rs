@@ -27,7 +27,7 @@ fn copy_leaves_the_circuit_when_its_reservation_is_canceled() {
     let mut copy = Running::start(copy);
     let booked = event(&copy.prints("booked"));
     copy.prints("\"start\"");
-    let id = booked["id"].to_string();
+    let id = booked["reservation"].to_string();
     booking.run(&ada, &["cancel", &id]).assert_succeeded();
     let events = assert_valid(&copy.finish().assert_succeeded());
     let of = |kind: &str| {

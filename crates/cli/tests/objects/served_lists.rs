@@ -68,9 +68,20 @@ fn objects_are_listed_described_and_removed_as_files() {
     );
     let du = run(&daemon, &["du"], &["HOST/store/t"]).assert_succeeded();
     assert!(du.out.concat().contains("/store/t"), "{du:?}");
-    // failures name the path of the client
+    failures_name_the_path_of_the_client(&daemon);
+    let both = ["HOST/store/t/a", "HOST/local"];
+    run(&daemon, &["rm"], &both).assert_failed(1, "in a command of their own");
+    assert!(server.scratch.at("root/local").exists());
+    run(&daemon, &["rm"], &["HOST/store/t/a"]).assert_succeeded();
+    run(&daemon, &["rm", "-r"], &["HOST/store/t/inner"]).assert_succeeded();
+    let mut keys = server.keys();
+    keys.sort();
+    assert_eq!(keys, ["in/t/.hidden", "inner", "other"]);
+}
+
+fn failures_name_the_path_of_the_client(daemon: &Daemon) {
     for command in [&["ls"][..], &["stat"], &["rm"]] {
-        let outcome = run(&daemon, command, &["HOST/store/none"]);
+        let outcome = run(daemon, command, &["HOST/store/none"]);
         assert_ne!(outcome.code, Some(0), "{outcome:?}");
         assert!(outcome.said("there is no such object"), "{outcome:?}");
         assert!(
@@ -84,18 +95,10 @@ fn objects_are_listed_described_and_removed_as_files() {
         (&["rm", "-r"], "HOST/store/", "it is an object store"),
         (&["mkdir"], "HOST/store/new", "no directories"),
     ] {
-        let outcome = run(&daemon, command, &[place]);
+        let outcome = run(daemon, command, &[place]);
         assert_ne!(outcome.code, Some(0), "{outcome:?}");
         assert!(outcome.said(why), "{why}: {outcome:?}");
     }
-    let both = ["HOST/store/t/a", "HOST/local"];
-    run(&daemon, &["rm"], &both).assert_failed(1, "in a command of their own");
-    assert!(server.scratch.at("root/local").exists());
-    run(&daemon, &["rm"], &["HOST/store/t/a"]).assert_succeeded();
-    run(&daemon, &["rm", "-r"], &["HOST/store/t/inner"]).assert_succeeded();
-    let mut keys = server.keys();
-    keys.sort();
-    assert_eq!(keys, ["in/t/.hidden", "inner", "other"]);
 }
 
 #[test]

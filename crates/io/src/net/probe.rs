@@ -280,16 +280,22 @@ impl Prober {
         }
     }
 
-    /// Returns the octets of the probes that wait in `udp`, and removes them.
+    /// Returns the octets of the pings that wait in `udp`, and removes them. A train, and what came after it, stays: its
+    /// sender may be faster than its report on the connection.
     pub fn waiting_octets(&self, udp: &Udp) -> io::Result<usize> {
-        let (mut octets, mut drops) = (0, 0);
+        let mut octets = 0;
         let mut buffer = self.buffer.borrow_mut();
         while octets < WAITING_MAX
-            && let Some(received) = udp.receive_into(&mut buffer, &mut drops)?
+            && let Some(seen) = udp.peek_into(&mut buffer)?
         {
-            for datagram in buffer[..received.len].chunks_mut(received.segment_len) {
-                octets += self.open(datagram).map_or(0, |probe| probe.len);
+            for datagram in buffer[..seen.len].chunks_mut(seen.segment_len) {
+                match self.open(datagram) {
+                    Some(probe) if probe.kind != PING => return Ok(octets),
+                    Some(probe) => octets += probe.len,
+                    None => {}
+                }
             }
+            udp.receive_into(&mut buffer, &mut 0)?;
         }
         Ok(octets)
     }
@@ -413,4 +419,33 @@ pub fn connect(local: SocketAddr, peer: SocketAddr) -> io::Result<Udp> {
     let udp = Udp::bind(local)?;
     udp.connect(peer)?;
     Ok(udp)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::crypto::cipher::Cipher;
+
+    /// A client that has sent its report on the connection sends a train at once, which may overtake it.
+    #[test]
+    fn count_of_waiting_pings_leaves_a_train() {
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        let [one, other] = [(); 2].map(|()| Udp::bind(any).unwrap());
+        one.connect(other.local_addr().unwrap()).unwrap();
+        other.connect(one.local_addr().unwrap()).unwrap();
+        let [client, server] =
+            [1, 2].map(|secret| move || Key::new(Cipher::preferred(), &[secret; 32]));
+        let mut prober = Prober::new(7, 9, client(), server());
+        let peer = Prober::new(7, 9, server(), client());
+        prober.announce(&one, 1).unwrap();
+        prober.train(&one, 20, LENGTHS[0]).unwrap();
+        let mut octets = 0;
+        for _ in 0..3 {
+            octets += peer.waiting_octets(&other).unwrap();
+        }
+        assert!(octets <= 2 * LENGTHS[0], "{octets}");
+        let clock = Clock::start();
+        let found = peer.receive_train(&other, clock, clock.now() + Duration::from_secs(10));
+        assert!(matches!(found.unwrap(), TrainResult::Train(_)));
+    }
 }

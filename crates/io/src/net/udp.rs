@@ -212,6 +212,15 @@ impl Udp {
         parts: &mut [libc::iovec],
         drops: &mut u32,
     ) -> io::Result<Option<Received>> {
+        self.receive_with(libc::MSG_DONTWAIT, parts, drops)
+    }
+
+    fn receive_with(
+        &self,
+        flags: libc::c_int,
+        parts: &mut [libc::iovec],
+        drops: &mut u32,
+    ) -> io::Result<Option<Received>> {
         let mut control = Control::default();
         // SAFETY: an all-zero sockaddr_storage and msghdr are valid.
         let mut name: libc::sockaddr_storage = unsafe { mem::zeroed() };
@@ -225,7 +234,7 @@ impl Udp {
         message.msg_controllen = size_of_val(&control.0);
         let fd = self.socket.as_raw_fd();
         // SAFETY: every pointer in message is valid for the lengths beside it.
-        let len = unsafe { libc::recvmsg(fd, &raw mut message, libc::MSG_DONTWAIT) };
+        let len = unsafe { libc::recvmsg(fd, &raw mut message, flags) };
         let Ok(len) = usize::try_from(len) else {
             let error = io::Error::last_os_error();
             return if would_block(&error) {
@@ -270,11 +279,13 @@ impl Udp {
 
     /// Receives a train into `buffer` without waiting. Returns `None` if none is waiting.
     pub fn receive_into(&self, buffer: &mut [u8], drops: &mut u32) -> io::Result<Option<Received>> {
-        let part = libc::iovec {
-            iov_base: buffer.as_mut_ptr().cast(),
-            iov_len: buffer.len(),
-        };
-        self.receive(&mut [part], drops)
+        self.receive(&mut [whole(buffer)], drops)
+    }
+
+    /// Does the same as [`Self::receive_into`], but leaves the train in the receive buffer.
+    pub fn peek_into(&self, buffer: &mut [u8]) -> io::Result<Option<Received>> {
+        let flags = libc::MSG_DONTWAIT | libc::MSG_PEEK;
+        self.receive_with(flags, &mut [whole(buffer)], &mut 0)
     }
 }
 
@@ -311,6 +322,14 @@ impl Control {
 const fn first_two(value: u16) -> [u8; 8] {
     let [a, b] = value.to_ne_bytes();
     [a, b, 0, 0, 0, 0, 0, 0]
+}
+
+/// Describes a buffer for the kernel to fill.
+const fn whole(buffer: &mut [u8]) -> libc::iovec {
+    libc::iovec {
+        iov_base: buffer.as_mut_ptr().cast(),
+        iov_len: buffer.len(),
+    }
 }
 
 /// Describes a buffer for the kernel to read.

@@ -200,6 +200,7 @@ impl Circuit {
     /// Waits until the copy has to connect. The scheduler may move a waiting reservation forward, so it is read again
     /// until shortly before its start. A scheduler that is away may come back until then.
     fn wait(&mut self, reporter: &mut Reporter<'_>) -> Result<(), Error> {
+        let mut was_away = false;
         loop {
             let [connect_at, look_at] = self.begin();
             let now = unix_nanos();
@@ -210,9 +211,12 @@ impl Circuit {
             sleep(until(look_at).min(vector::LOOK))?;
             let before = self.start();
             match self.look() {
-                Ok(()) => {}
+                Ok(()) => was_away = false,
                 Err(why) if why.may_pass() && unix_nanos() < before.0 => {
-                    reporter.note(&format!("{why}; asking again"));
+                    if !was_away {
+                        reporter.warn(format!("{why}; asking again until the start"));
+                    }
+                    was_away = true;
                     sleep(PAUSE)?;
                 }
                 Err(why) => return Err(failed(why)),

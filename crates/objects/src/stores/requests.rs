@@ -186,7 +186,7 @@ impl<'a> Executor<'a> {
         };
         move |error| match &url {
             None => error.during(format!("{what} {shown}")),
-            Some(url) => of_request(error, (&what, Path::new(&shown)), url),
+            Some(url) => of_request(&error, (&what, Path::new(&shown)), url),
         }
     }
 

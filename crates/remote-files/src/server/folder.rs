@@ -185,7 +185,10 @@ fn remove_folder(scope: &Scope, path: &Path, (root, name): (&mut Root, &Path)) -
 /// Creates the directory at `path`, and makes that durable.
 pub(super) fn make(scope: &Scope, path: &Path) -> Result<(), Failure> {
     let made = || {
-        check_name(path)?;
+        // the root has no name, and exists
+        if path.file_name().is_some() {
+            check_name(path)?;
+        }
         if !scope.access.make_folder(path)? {
             return Err(io::ErrorKind::AlreadyExists.into());
         }

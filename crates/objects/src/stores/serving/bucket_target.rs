@@ -95,7 +95,7 @@ impl BucketTarget {
     }
 
     /// Returns the error of a list of the directory `path` with this prefix.
-    fn unlisted(&self, error: CallError, (path, prefix): (&Path, &str)) -> Error {
+    fn unlisted(&self, error: &CallError, (path, prefix): (&Path, &str)) -> Error {
         let url = self.shared.bucket.url(prefix);
         of_request(error, ("cannot list", &self.top.join(path)), &url)
     }
@@ -108,7 +108,7 @@ impl ObjectTarget for BucketTarget {
         }
         let prefix = self.prefix(path)?;
         let any = self.shared.wait(self.shared.bucket.has_any(&prefix));
-        any.map_err(|error| self.unlisted(error, (path, &prefix)))
+        any.map_err(|error| self.unlisted(&error, (path, &prefix)))
     }
 
     fn folder(&self, path: &Path) -> Result<Box<dyn ObjectFolder>, Error> {
@@ -122,7 +122,7 @@ impl ObjectTarget for BucketTarget {
             Ok(is_all.then(|| all.collect::<BTreeMap<_, _>>()))
         });
         Ok(Box::new(Folder {
-            all: listed.map_err(|error| self.unlisted(error, (path, &prefix)))?,
+            all: listed.map_err(|error| self.unlisted(&error, (path, &prefix)))?,
             shared: Arc::clone(&self.shared),
             prefix,
             path: self.top.join(path),
@@ -142,7 +142,7 @@ impl ObjectTarget for BucketTarget {
         let bucket = self.shared.bucket.clone();
         let executor = Executor::new((bucket, &names), say, request.check);
         let done = self.shared.run(executor.execute(request.request));
-        done.map_err(|error| self.unlisted(error, (Path::new(""), "")))?
+        done.map_err(|error| self.unlisted(&error, (Path::new(""), "")))?
     }
 
     fn close(&self, limit: Duration) {
@@ -159,7 +159,7 @@ impl ObjectFolder for Folder {
         let found = self.shared.wait(self.shared.bucket.attributes(&key));
         let found = found.map_err(|error| {
             let at = ("cannot read the attributes of", &*self.path.join(path));
-            of_request(error, at, &self.shared.bucket.url(&key))
+            of_request(&error, at, &self.shared.bucket.url(&key))
         })?;
         Ok(found.map(|found| StoredObject {
             size: found.size,

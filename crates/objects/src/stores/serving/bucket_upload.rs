@@ -89,7 +89,7 @@ impl BucketUpload {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn failed(&self, error: CallError) -> Error {
+    fn failed(&self, error: &CallError) -> Error {
         let url = self.shared.bucket.url(&self.target.key);
         of_request(error, ("cannot write", &self.target.path), &url)
     }
@@ -128,7 +128,7 @@ impl BucketUpload {
         let leaving = self.shared.space.leaving();
         let room = self.shared.room(part.len);
         drop(leaving);
-        let room = room.map_err(|error| self.failed(error))?;
+        let room = room.map_err(|error| self.failed(&error))?;
         let read = part.slot.read(part.len);
         drop(part.slot);
         let bytes = read.map_err(|error| self.unwritten(spooled(&error), Code::Io))?;
@@ -145,14 +145,14 @@ impl BucketUpload {
         let number = part.number;
         let (bytes, room) = self.take(part)?;
         let sends = self.shared.uploads.send();
-        let sends = sends.map_err(|error| self.failed(error))?;
+        let sends = sends.map_err(|error| self.failed(&error))?;
         let mut state = self.state();
         let State { upload, sent, .. } = &mut *state;
         let upload = match upload {
             Some(upload) => upload,
             none => {
                 let begun = self.shared.begin(&self.target.key, self.target.stamp);
-                none.insert(begun.map_err(|error| self.failed(error))?)
+                none.insert(begun.map_err(|error| self.failed(&error))?)
             }
         };
         let nth = u32::try_from(number + 1).unwrap_or(u32::MAX);
@@ -196,7 +196,7 @@ impl ObjectUpload for BucketUpload {
     fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
         if let Some(error) = self.broken.get() {
             self.give_up_parts();
-            return Err(self.failed(error.clone()));
+            return Err(self.failed(error));
         }
         let (mut at, mut rest) = (offset, bytes);
         while !rest.is_empty() {
@@ -237,7 +237,7 @@ impl ObjectUpload for BucketUpload {
             }
             None => Err(unpublished()),
         };
-        done.map_err(|error| self.failed(error))
+        done.map_err(|error| self.failed(&error))
     }
 }
 

@@ -10,7 +10,7 @@ use crate::fault::Fault;
 
 /// Returns the error of a failed request for clients, as in "cannot write /store/a". The log gets the whole error with the
 /// URL.
-pub(crate) fn of_request(error: CallError, (action, path): (&str, &Path), url: &str) -> Error {
+pub(crate) fn of_request(error: &CallError, (action, path): (&str, &Path), url: &str) -> Error {
     if error.reason != Reason::Stopped {
         tracing::warn!("{action} {url}: {}", error.text);
     }
@@ -61,7 +61,7 @@ mod tests {
         ] {
             let error = CallError::new(reason, "no access to arn:aws:s3:::secret at inner:9000");
             let at = ("cannot write", Path::new("/store/a"));
-            let told = of_request(error, at, "s3://secret/prefix/a").to_string();
+            let told = of_request(&error, at, "s3://secret/prefix/a").to_string();
             assert!(told.starts_with("cannot write /store/a: "), "{told}");
             for hidden in ["secret", "prefix", "inner", "arn"] {
                 assert!(!told.contains(hidden), "{told}");

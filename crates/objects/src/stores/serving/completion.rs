@@ -102,7 +102,15 @@ pub(crate) async fn published(
         Reason::Condition => {}
         // the object that it replaces was removed
         Reason::Missing if is_replacement => {}
-        _ => return Err(error),
+        Reason::Missing
+        | Reason::Denied
+        | Reason::Expired
+        | Reason::Busy
+        | Reason::Network
+        | Reason::Unsupported
+        | Reason::Integrity
+        | Reason::Broken
+        | Reason::Stopped => return Err(error),
     }
     let there = bucket.attributes(&target.key).await?;
     let is_ours = there.as_ref().is_some_and(|there| {
