@@ -79,7 +79,7 @@ fn objects_are_listed_described_and_removed_as_files() {
     assert_eq!(keys, ["in/t/.hidden", "inner", "other"]);
 }
 
-fn failures_name_the_path_of_the_client(daemon: &Daemon) {
+fn failures_name_the_path_of_the_client(daemon: &Daemon<'_>) {
     for command in [&["ls"][..], &["stat"], &["rm"]] {
         let outcome = run(daemon, command, &["HOST/store/none"]);
         assert_ne!(outcome.code, Some(0), "{outcome:?}");
