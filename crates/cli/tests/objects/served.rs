@@ -287,7 +287,9 @@ fn interrupted_copy_leaves_no_object() {
         Fault::Pass
     });
     let mut daemon = Daemon::start(&server, &proxy.address, &[]);
-    let mut client = daemon.start_copy("rbudp", &["large", "HOST/store/x"]);
+    // so that it has not sent all when it is killed: the daemon would wait for the store to publish the object
+    let args = ["--rate", "100Mb/s", "large", "HOST/store/x"];
+    let mut client = daemon.start_copy("rbudp", &args);
     becomes_true("parts have arrived", || proxy.count("partNumber=") >= 6);
     client.kill();
     becomes_true("the parts are removed", || !has_parts(&server));
