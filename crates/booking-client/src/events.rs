@@ -162,6 +162,10 @@ impl Follower {
         loop {
             line.clear();
             let read = lines.by_ref().take(LINE_MAX).read_line(&mut line);
+            if line.len() as u64 >= LINE_MAX {
+                let why = "a line of its events is too long";
+                return Err(Failure::lasting(client.protocol(&why)));
+            }
             // the next connection continues after the last event
             if read.is_err() || !line.ends_with('\n') {
                 return Ok(true);

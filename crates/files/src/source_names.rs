@@ -16,8 +16,8 @@ const UNLISTED_MAX: usize = 1 << 12;
 const DEPTH_MAX: usize = PATH_MAX / 2 + 1;
 /// Maximum number of octets of the names in directories that have not ended, with the memory for each.
 const OCTETS_MAX: usize = 2 << 30;
-/// Octets that a name takes besides its own.
-const NAME: usize = 40;
+/// Octets that a name takes besides its own, in the set and on the heap.
+const NAME: usize = 80;
 
 /// Names at the source, for each directory of the list that has not ended.
 #[derive(Debug)]
@@ -80,9 +80,14 @@ impl SourceNames {
         if entry.kind == EntryKind::Folder {
             self.stack.push((entry.path.clone(), BTreeSet::new()));
         }
-        if self.stack.len() > DEPTH_MAX || self.octets > OCTETS_MAX {
+        if self.stack.len() > DEPTH_MAX {
             return Err(PeerFault::Invalid(
                 "too many directories without their ends",
+            ));
+        }
+        if self.octets > OCTETS_MAX {
+            return Err(PeerFault::Invalid(
+                "too many names in directories without their ends",
             ));
         }
         Ok(())

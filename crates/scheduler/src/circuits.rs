@@ -20,6 +20,7 @@ use lighthaul_circuit::controller::{Ending, Event};
 use lighthaul_circuit::driver::Driver;
 use lighthaul_circuit::error as circuit;
 use lighthaul_io::host::clock::Clock;
+use tracing::warn;
 
 use crate::device_record::DeviceRecord;
 
@@ -357,8 +358,11 @@ impl<P: CircuitDevices> CircuitUpdater<P> {
             | Event::Ended(..)
             | Event::Repaired(_)
             | Event::StaleRemoved(_)
-            | Event::InspectFailed(_)
-            | Event::Overflow(_) => Ok(()),
+            | Event::InspectFailed(_) => Ok(()),
+            Event::Overflow(count) => {
+                warn!("{count} reports of devices were lost, since too many waited for the store");
+                Ok(())
+            }
         }
     }
 

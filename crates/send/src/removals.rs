@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -30,7 +31,7 @@ pub(super) const COARSE_AGE_MIN: i64 = 2_000_000_000;
 
 /// Returns the time until each further change of a file gets another time. Until then, a file that is removed may have
 /// content that was never read.
-pub(super) fn time_to_settle(version: &Version, now: u64) -> Duration {
+fn time_to_settle(version: &Version, now: u64) -> Duration {
     let is_coarse = version.changed % 1_000_000_000 == 0;
     let min = if is_coarse {
         COARSE_AGE_MIN
@@ -43,6 +44,24 @@ pub(super) fn time_to_settle(version: &Version, now: u64) -> Duration {
     // a time in the future does not come sooner
     let left = min.saturating_sub(age).clamp(0, min);
     Duration::from_nanos(left.unsigned_abs())
+}
+
+/// Clock of the file system of the source, which may be that of another host.
+#[derive(Debug, Default)]
+pub(super) struct FileClock {
+    /// Nanoseconds that it was seen ahead of the clock of this host.
+    ahead: AtomicI64,
+}
+
+impl FileClock {
+    /// Returns the time until a file settles, at the time `now` of this host. A change in the future shows how far this
+    /// clock is ahead at least.
+    pub(super) fn time_to_settle(&self, version: &Version, now: u64) -> Duration {
+        let ours = i64::try_from(now).unwrap_or(i64::MAX);
+        let ahead = version.changed.saturating_sub(ours);
+        let ahead = self.ahead.fetch_max(ahead, Relaxed).max(ahead).max(0);
+        time_to_settle(version, now.saturating_add(ahead.unsigned_abs()))
+    }
 }
 
 /// File or link that is removed once it is in place at the target.
@@ -167,14 +186,12 @@ mod tests {
             seconds: 0,
             nanos: 0,
         };
-        let left = |changed: i64, now: u64| {
-            let version = Version {
-                inode: (0, 0),
-                changed,
-                look,
-            };
-            time_to_settle(&version, now).as_millis()
+        let version = |changed| Version {
+            inode: (0, 0),
+            changed,
+            look,
         };
+        let left = |changed: i64, now: u64| time_to_settle(&version(changed), now).as_millis();
         let second = 1_000_000_000;
         assert_eq!(left(5 * second + 1_000_000, 5_001_000_000), 100);
         assert_eq!(left(5 * second + 1_000_000, 5_041_000_000), 60);
@@ -185,5 +202,15 @@ mod tests {
         // the clock of a file server is ahead
         assert_eq!(left(9 * second, 5_000_000_000), 2000);
         assert_eq!(left(i64::MIN, u64::MAX), 0);
+        // which the first file shows, so that older ones need no wait
+        let clock = FileClock::default();
+        let left =
+            |changed: i64, now: u64| clock.time_to_settle(&version(changed), now).as_millis();
+        let hour = 3600 * second;
+        assert_eq!(left(hour + 5 * second, 5_000_000_000), 2000);
+        assert_eq!(left(hour + 5 * second, 7_000_000_000), 0);
+        assert_eq!(left(hour - 60 * second, 7_000_000_000), 0);
+        assert_eq!(left(hour + 6 * second, 7_000_000_000), 1000);
+        assert_eq!(left(hour + 9 * second, 7_000_000_000), 2000);
     }
 }

@@ -38,7 +38,7 @@ use lighthaul_session::topic::decode;
 use super::contents::ContentsReader;
 use super::holes;
 use super::item::Item;
-use super::removals::{COARSE_AGE_MIN, Removable, time_to_settle};
+use super::removals::{COARSE_AGE_MIN, FileClock, Removable};
 use super::transfer::Transfer;
 
 /// Octets of paths after which a page of the list is full.
@@ -52,6 +52,7 @@ const FLUSH: Duration = Duration::from_millis(20);
 pub(super) struct Scan<'a> {
     pub(super) transfer: &'a Transfer<'a>,
     pub(super) names: Names,
+    pub(super) file_clock: FileClock,
 }
 
 /// Origin of the names of the entries.
@@ -204,7 +205,9 @@ impl Scan<'_> {
         let Some(meta) = meta.filter(|_| options.remove_source && options.dry_run.is_none()) else {
             return Ok(());
         };
-        let left = time_to_settle(&meta.version(), unix_nanos());
+        let left = self
+            .file_clock
+            .time_to_settle(&meta.version(), unix_nanos());
         if left.is_zero() {
             return Ok(());
         }

@@ -36,6 +36,7 @@ use lighthaul_session::session::Session;
 use super::held::HeldReader;
 use super::path_setup::PathSetup;
 use super::rate_control::RateControl;
+use super::removals::FileClock;
 use super::scan::{Names, Scan};
 use super::settings::Settings;
 use super::switch_control::SwitchControl;
@@ -71,6 +72,7 @@ pub fn send(
     let scan = Scan {
         transfer: &transfer,
         names,
+        file_clock: FileClock::default(),
     };
     let naming = match options.striped {
         // entries have the same names in all parts of a copy

@@ -61,6 +61,8 @@ pub struct Path {
     pub lost_ppm: u32,
     /// Percentage of time in which processes wait for a processor of the peer's host.
     pub waited: u8,
+    /// True if the peer has not proven that it receives at these sockets, which then send no trains.
+    is_unproven: bool,
     /// Time at which the path was last kept open.
     used: Instant,
     prober: Prober,
@@ -113,6 +115,7 @@ pub fn explore(
         both_ways_len: peer.len.min(arrived),
         lost_ppm: 0,
         waited: peer.waited,
+        is_unproven: matches!(role, Role::Server(..)) && peer.len == 0,
         used: session.clock.now(),
         prober,
     })
@@ -374,6 +377,7 @@ impl Path {
             both_ways_len: 0,
             lost_ppm: 0,
             waited: 0,
+            is_unproven: true,
             used: Instant::ZERO,
             prober: session.secrets.prober(),
         }
@@ -403,13 +407,13 @@ impl Path {
     }
 
     /// Sends a train of `count` datagrams, and returns the bytes and nanoseconds of its arrival. Returns none without
-    /// datagrams, or if none of it has arrived.
+    /// datagrams, to an address without a proof, or if none of it has arrived.
     fn measure_train(
         &mut self,
         dialog: &Dialog<'_>,
         count: usize,
     ) -> Result<Option<(u64, u64)>, Error> {
-        let Some(udp) = self.sockets.first() else {
+        let Some(udp) = self.sockets.first().filter(|_| !self.is_unproven) else {
             return Ok(None);
         };
         self.prober

@@ -125,6 +125,15 @@ impl Booking {
         command
     }
 
+    /// A copy from paris to milan that books.
+    pub(crate) fn copy(&self, token: &str, far: &Far, words: &[&str], paths: &[&str]) -> Command {
+        let hosts = ["--book", "--node", "paris", "--far-node", "milan", "--json"];
+        let mut copy = far.copy(&[&hosts, words].concat(), paths);
+        copy.args(["--scheduler", &self.url])
+            .env("LIGHTHAUL_SCHEDULER_TOKEN", token);
+        copy
+    }
+
     pub(crate) fn run(&self, token: &str, words: &[&str]) -> Outcome {
         self.near.run(self.command(token, words))
     }
@@ -468,12 +477,8 @@ fn booked_copy_follows_its_reservation_and_releases_unused_capacity() {
     fs::write(&source, vec![7; 3_000_000]).unwrap();
     let target = far.place("copy");
     let copy = |more: &[&str]| {
-        let hosts = ["--book", "--node", "paris", "--far-node", "milan", "--json"];
         let paths = [source.to_str().unwrap(), target.as_str()];
-        let mut copy = far.copy(&[&hosts[..], more].concat(), &paths);
-        copy.args(["--scheduler", &booking.url])
-            .env("LIGHTHAUL_SCHEDULER_TOKEN", &ada);
-        far.near.run(copy)
+        far.near.run(booking.copy(&ada, &far, more, &paths))
     };
     let state = |id: &Value| {
         let words = ["reservations", "--json", &id.to_string()];
@@ -552,11 +557,8 @@ fn waiting_copy_starts_when_capacity_is_freed() {
     let source = far.near.at("source");
     fs::write(&source, vec![7; 1_000_000]).unwrap();
     let target = far.place("copy");
-    let hosts = ["--book", "--node", "paris", "--far-node", "milan", "--json"];
-    let mut copy = far.copy(&hosts, &[source.to_str().unwrap(), &target]);
-    copy.args(["--scheduler", &booking.url])
-        .env("LIGHTHAUL_SCHEDULER_TOKEN", &ada);
-    let mut copy = Running::start(copy);
+    let paths = [source.to_str().unwrap(), target.as_str()];
+    let mut copy = Running::start(booking.copy(&ada, &far, &[], &paths));
     copy.prints("booked");
     // twelve minutes are left to others
     let id = before["id"].to_string();

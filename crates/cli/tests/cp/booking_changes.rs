@@ -18,13 +18,9 @@ fn copy_leaves_the_circuit_when_its_reservation_is_canceled() {
     fs::write(&source, &content).unwrap();
     let target = far.place("copy");
     // a minute and a half at this rate
-    let hosts = ["--book", "--node", "paris", "--far-node", "milan", "--json"];
     let more = ["--book-size", "40MB", "--rate", "4Mb/s"];
     let paths = [source.to_str().unwrap(), target.as_str()];
-    let mut copy = far.copy(&[&hosts[..], &more].concat(), &paths);
-    copy.args(["--scheduler", &booking.url])
-        .env("LIGHTHAUL_SCHEDULER_TOKEN", &ada);
-    let mut copy = Running::start(copy);
+    let mut copy = Running::start(booking.copy(&ada, &far, &more, &paths));
     let booked = event(&copy.prints("booked"));
     copy.prints("\"start\"");
     let id = booked["reservation"].to_string();
@@ -59,11 +55,8 @@ fn waiting_copy_survives_a_restart_of_the_scheduler() {
     let source = far.near.at("source");
     fs::write(&source, vec![7; 1_000_000]).unwrap();
     let target = far.place("copy");
-    let hosts = ["--book", "--node", "paris", "--far-node", "milan", "--json"];
-    let mut copy = far.copy(&hosts, &[source.to_str().unwrap(), &target]);
-    copy.args(["--scheduler", &booking.url])
-        .env("LIGHTHAUL_SCHEDULER_TOKEN", &ada);
-    let mut copy = Running::start(copy);
+    let paths = [source.to_str().unwrap(), target.as_str()];
+    let mut copy = Running::start(booking.copy(&ada, &far, &[], &paths));
     copy.prints("booked");
     booking.scheduler.kill();
     // until the copy has noticed it
@@ -75,6 +68,29 @@ fn waiting_copy_survives_a_restart_of_the_scheduler() {
         .find(|event| event["type"] == "start")
         .unwrap();
     assert_eq!(start["protocol"], "vbtp", "{events:?}");
+    assert_eq!(
+        fs::read(far.target.join("copy")).unwrap(),
+        vec![7; 1_000_000]
+    );
+}
+
+#[test]
+fn waiting_copy_begins_without_its_scheduler() {
+    let mut booking = Booking::start("booking-gone", &["--no-tls"]);
+    let far = Far::start("booking-gone-far", &[]);
+    let ada = booking.token("ada", "user");
+    let words = ["book", "--json", "paris", "milan", "--size", "2GB"];
+    booking.run(&ada, &words).assert_succeeded();
+    let source = far.near.at("source");
+    fs::write(&source, vec![7; 1_000_000]).unwrap();
+    let target = far.place("copy");
+    let paths = [source.to_str().unwrap(), target.as_str()];
+    let mut copy = Running::start(booking.copy(&ada, &far, &[], &paths));
+    copy.prints("booked");
+    booking.scheduler.kill();
+    let events = assert_valid(&copy.finish().assert_succeeded());
+    let start = events.iter().find(|event| event["type"] == "start");
+    assert_eq!(start.unwrap()["protocol"], "vbtp", "{events:?}");
     assert_eq!(
         fs::read(far.target.join("copy")).unwrap(),
         vec![7; 1_000_000]

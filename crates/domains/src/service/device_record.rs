@@ -19,10 +19,12 @@ pub(super) struct DeviceRecord {
     known: BTreeMap<String, BTreeSet<Segment>>,
     /// Pairs of ports of devices that are given up, unless another device has their circuits now.
     lost: BTreeSet<Segment>,
+    /// Devices that are given up, which the store has until their paths are released.
+    given_up: Vec<String>,
 }
 
 impl DeviceRecord {
-    /// Reads the record, and writes off the devices that are given up. Fails if the configuration lacks another one.
+    /// Reads the record. Fails if the configuration lacks a device that is not given up.
     pub(super) fn open(store: &mut RecordStore, config: &DeviceConfig) -> Result<Self, Error> {
         let mut known = store.devices()?;
         let missing = known
@@ -32,7 +34,7 @@ impl DeviceRecord {
         if !missing.is_empty() {
             return Err(Error::MissingDevices(missing));
         }
-        let mut lost = BTreeSet::new();
+        let (mut lost, mut given_up) = (BTreeSet::new(), Vec::new());
         for interface in &config.given_up {
             let Some(segments) = known.remove(interface) else {
                 continue;
@@ -42,11 +44,23 @@ impl DeviceRecord {
                 circuits = segments.len(),
                 "a device is given up: its paths are released, and its circuits stay until they are removed by hand"
             );
-            store.forget_device(interface)?;
+            given_up.push(interface.clone());
             let moved = |segment: &Segment| config.circuits.contains_key(segment);
             lost.extend(segments.into_iter().filter(|one| !moved(one)));
         }
-        Ok(Self { known, lost })
+        Ok(Self {
+            known,
+            lost,
+            given_up,
+        })
+    }
+
+    /// Writes off the devices that are given up. Call it once their paths are released.
+    pub(super) fn write_off(&mut self, store: &mut RecordStore) -> Result<(), StoreError> {
+        for interface in self.given_up.drain(..) {
+            store.forget_device(&interface)?;
+        }
+        Ok(())
     }
 
     /// Returns the circuits of paths at devices that were given up.
@@ -242,10 +256,14 @@ mod tests {
         let why = why.to_string();
         assert!(why.contains("given_up = [\"eth1\"]"), "{why}");
         let given_up = config(&format!("given_up = [\"eth1\"]\n{}", device("eth2", 3)));
-        let record = DeviceRecord::open(&mut store, &given_up.devices).unwrap();
+        // a service that ends before it has released the paths tries again
+        DeviceRecord::open(&mut store, &given_up.devices).unwrap();
+        let mut record = DeviceRecord::open(&mut store, &given_up.devices).unwrap();
         let lost = record.lost(&domain(&given_up, paths.to_vec()));
         let ids: Vec<_> = lost.iter().map(|(key, nth)| (key.id.0, *nth)).collect();
         assert_eq!(ids, [(1, 0)]);
+        assert_eq!(names(&mut store), ["eth1", "eth2"]);
+        record.write_off(&mut store).unwrap();
         assert_eq!(names(&mut store), ["eth2"]);
         // it is written off once
         DeviceRecord::open(&mut store, &one.devices).unwrap();

@@ -177,7 +177,8 @@ impl Driver {
             );
             self.domain.fail(now, (key, nth));
         }
-        self.settle(transport)
+        self.settle(transport)?;
+        Ok(self.record.write_off(&mut self.store)?)
     }
 
     /// Returns the number of the route that a path has between two ports.

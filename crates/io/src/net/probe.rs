@@ -37,7 +37,7 @@ const LAST: u8 = 2;
 const COUNTED: u8 = 3;
 /// Octets of a datagram that the peer counts.
 pub const COUNTED_LEN: usize = 64;
-/// Octets of probes after which the rest is left for the next look.
+/// Octets of datagrams after which the rest is left for the next look.
 const WAITING_MAX: usize = 1 << 20;
 /// Packet numbers of counted datagrams are larger, and numbers of pings and trains are smaller.
 const COUNTED_FROM: u64 = 1 << 32;
@@ -283,11 +283,13 @@ impl Prober {
     /// Returns the octets of the pings that wait in `udp`, and removes them. A train, and what came after it, stays: its
     /// sender may be faster than its report on the connection.
     pub fn waiting_octets(&self, udp: &Udp) -> io::Result<usize> {
-        let mut octets = 0;
+        let (mut octets, mut all) = (0, 0);
         let mut buffer = self.buffer.borrow_mut();
-        while octets < WAITING_MAX
+        // datagrams without a key count, too, so that they cannot keep the caller here
+        while all < WAITING_MAX
             && let Some(seen) = udp.peek_into(&mut buffer)?
         {
+            all += seen.len.max(1);
             for datagram in buffer[..seen.len].chunks_mut(seen.segment_len) {
                 match self.open(datagram) {
                     Some(probe) if probe.kind != PING => return Ok(octets),

@@ -198,7 +198,7 @@ impl Circuit {
     }
 
     /// Waits until the copy has to connect. The scheduler may move a waiting reservation forward, so it is read again
-    /// until shortly before its start. A scheduler that is away may come back until then.
+    /// until shortly before its start. A scheduler that is away takes nothing back, and may come back until then.
     fn wait(&mut self, reporter: &mut Reporter<'_>) -> Result<(), Error> {
         let mut was_away = false;
         loop {
@@ -212,11 +212,14 @@ impl Circuit {
             let before = self.start();
             match self.look() {
                 Ok(()) => was_away = false,
-                Err(why) if why.may_pass() && unix_nanos() < before.0 => {
+                Err(why) if why.may_pass() => {
                     if !was_away {
                         reporter.warn(format!("{why}; asking again until the start"));
                     }
                     was_away = true;
+                    if unix_nanos() >= connect_at {
+                        return Ok(());
+                    }
                     sleep(PAUSE)?;
                 }
                 Err(why) => return Err(failed(why)),

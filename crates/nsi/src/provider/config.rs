@@ -133,7 +133,8 @@ impl Config {
             let rest = prefix.strip_prefix("https://");
             let rest = rest.or_else(|| prefix.strip_prefix("http://"));
             let host = rest.and_then(|rest| rest.split_once('/'));
-            if !host.is_some_and(|(host, _)| !host.is_empty() && !host.contains('@')) {
+            let is_host = |(host, _): (&str, &str)| !host.is_empty() && !host.contains('@');
+            if !host.is_some_and(is_host) || !is_plain(prefix) {
                 return Err(ConfigError::Prefix(prefix.clone()));
             }
         }
@@ -150,15 +151,19 @@ impl Config {
 impl Requester {
     /// Returns true if messages may go to a URL.
     pub fn permits(&self, url: &str) -> bool {
-        // servers differ in how they read an escaped or divided `..`
-        let is_plain = |b: u8| b.is_ascii_graphic() && !b"\\%;#".contains(&b);
-        let path = url.split_once('?').map_or(url, |(path, _)| path);
         let mut prefixes = self.reply_to.iter();
-        url.bytes().all(is_plain)
+        is_plain(url)
             && url.len() <= URL_MAX
-            && !path.split('/').any(|part| matches!(part, "." | ".."))
             && prefixes.any(|prefix| url.starts_with(prefix.as_str()))
     }
+}
+
+/// Returns true if all servers read the path of a URL in the same way. They differ for an escaped or divided `..`.
+fn is_plain(url: &str) -> bool {
+    let path = url.split_once('?').map_or(url, |(path, _)| path);
+    url.bytes()
+        .all(|b| b.is_ascii_graphic() && !b"\\%;#".contains(&b))
+        && !path.split('/').any(|part| matches!(part, "." | ".."))
 }
 
 #[derive(Deserialize)]

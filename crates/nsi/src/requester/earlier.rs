@@ -79,7 +79,11 @@ impl Requester {
         };
         let mut all = match self.summaries(query) {
             Ok(all) => all,
-            Err(why) => self.summaries(Query::default()).map_err(|_| why)?,
+            // with a reason, the provider has understood the query
+            Err(why @ LeaseError::Refused { .. }) => {
+                self.summaries(Query::default()).map_err(|_| why)?
+            }
+            Err(why) => return Err(why),
         };
         all.retain(|one| {
             let lifecycle = one.states.lifecycle;

@@ -10,6 +10,7 @@ import asyncio
 import datetime
 import functools
 import os
+import pickle
 import posixpath
 import tempfile
 import time
@@ -452,7 +453,7 @@ def _client(settings: dict[str, Any]) -> Client:
 def _octets_of(data: ReadableBuffer) -> memoryview:
     """Return the octets of a buffer of any type, such as an array of integers."""
     view = memoryview(data)
-    return view.cast("B") if view.c_contiguous else memoryview(view.tobytes())
+    return pickle.PickleBuffer(view).raw() if view.c_contiguous else memoryview(view.tobytes())
 
 
 def _umask() -> int:

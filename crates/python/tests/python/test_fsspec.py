@@ -318,6 +318,8 @@ def test_typed_buffers_are_written_whole(lh: LighthaulFileSystem, strided: bool)
     data = np.arange(1000, dtype=np.uint32)[:: 2 if strided else 1]
     lh.pipe_file("/typed", data)
     assert lh.cat("/typed") == data.tobytes()
+    lh.pipe_file("/empty", np.empty((0, 3), np.uint32))
+    assert lh.cat("/empty") == b""
     with pytest.raises(TypeError):
         lh.pipe_file("/typed", [1, 2, 3])
     assert lh.cat("/typed") == data.tobytes()

@@ -1,11 +1,11 @@
 //! A bucket that a daemon serves as a directory, and the directories in it.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use lighthaul_buckets::attributes::{Condition, Listed, Stamp};
+use lighthaul_buckets::attributes::{Condition, Stamp};
 use lighthaul_buckets::call_error::{CallError, Reason};
 use lighthaul_buckets::client::Patience;
 use lighthaul_copy::object_target::{
@@ -44,8 +44,8 @@ struct Folder {
     prefix: String,
     /// Path that clients see.
     path: PathBuf,
-    /// Objects below the prefix, if one page of a list has all.
-    all: Option<BTreeMap<String, Listed>>,
+    /// Keys below the prefix, if one page of a list has all.
+    all: Option<BTreeSet<String>>,
 }
 
 impl BucketTarget {
@@ -117,9 +117,8 @@ impl ObjectTarget for BucketTarget {
         let listed = self.shared.wait(async {
             let first = list.next().await?.unwrap_or_default();
             let is_all = list.next().await?.is_none();
-            let objects = first.objects.into_iter();
-            let all = objects.map(|object| (object.key.clone(), object));
-            Ok(is_all.then(|| all.collect::<BTreeMap<_, _>>()))
+            let keys = first.objects.into_iter().map(|object| object.key);
+            Ok(is_all.then(|| keys.collect::<BTreeSet<_>>()))
         });
         Ok(Box::new(Folder {
             all: listed.map_err(|error| self.unlisted(&error, (path, &prefix)))?,
@@ -153,7 +152,7 @@ impl ObjectTarget for BucketTarget {
 impl ObjectFolder for Folder {
     fn look(&self, path: &Path) -> Result<Option<StoredObject>, Error> {
         let key = key(&self.prefix, path, &self.path)?;
-        if self.all.as_ref().is_some_and(|all| !all.contains_key(&key)) {
+        if self.all.as_ref().is_some_and(|all| !all.contains(&key)) {
             return Ok(None);
         }
         let found = self.shared.wait(self.shared.bucket.attributes(&key));

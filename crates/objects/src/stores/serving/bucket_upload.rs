@@ -101,9 +101,16 @@ impl BucketUpload {
 
     /// Returns the slot of a part of `len` bytes. Waits until there is space for it.
     fn slot(&self, number: u64, len: u64) -> Result<Arc<Slot>, Error> {
-        let found = self.parts().find(number);
+        let closed = || self.unwritten("another part of it has failed", Code::Io);
+        let (found, is_closed) = {
+            let parts = self.parts();
+            (parts.find(number), parts.is_closed())
+        };
         if let Some(slot) = found {
             return Ok(slot);
+        }
+        if is_closed {
+            return Err(closed());
         }
         let Some(space) = self.shared.space.take(self.number, len) else {
             let why = format!(
@@ -113,13 +120,14 @@ impl BucketUpload {
             return Err(self.unwritten(why, Code::Io));
         };
         let slot = Arc::new(self.spool.slot(space));
-        // another lane may have begun the part meanwhile
-        Ok(self.parts().begin(number, slot))
+        // another lane may have begun the part meanwhile, or failed
+        let begun = self.parts().begin(number, slot);
+        begun.ok_or_else(closed)
     }
 
     /// Frees what this upload has in the spool, since it has failed.
     fn give_up_parts(&self) {
-        self.parts().clear();
+        self.parts().close();
         self.state().only = None;
     }
 
@@ -232,6 +240,8 @@ impl ObjectUpload for BucketUpload {
         let done = match done {
             Some(done) => {
                 let done = done?;
+                // the store frees space as soon as it answers
+                let _leaving = self.shared.space.leaving();
                 self.shared
                     .wait(async { done.await.map_err(|_| unpublished())? })
             }

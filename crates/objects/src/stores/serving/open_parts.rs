@@ -10,6 +10,8 @@ pub(crate) struct OpenParts<S> {
     size: u64,
     part_len: u64,
     open: BTreeMap<u64, OpenPart<S>>,
+    /// True if no part can begin, since the object has failed.
+    is_closed: bool,
 }
 
 /// Part that has some of its bytes.
@@ -39,6 +41,7 @@ impl<S: Clone> OpenParts<S> {
             size,
             part_len,
             open: BTreeMap::new(),
+            is_closed: false,
         }
     }
 
@@ -53,14 +56,22 @@ impl<S: Clone> OpenParts<S> {
         self.open.get(&number).map(|part| part.slot.clone())
     }
 
-    /// Adds a part without bytes, unless it exists. Returns its slot.
-    pub(crate) fn begin(&mut self, number: u64, slot: S) -> S {
+    /// Returns true if no part can begin.
+    pub(crate) const fn is_closed(&self) -> bool {
+        self.is_closed
+    }
+
+    /// Adds a part without bytes, unless it exists. Returns its slot, or none if no part can begin.
+    pub(crate) fn begin(&mut self, number: u64, slot: S) -> Option<S> {
+        if self.is_closed {
+            return None;
+        }
         let part = self.open.entry(number).or_insert_with(|| OpenPart {
             slot,
             came: 0,
             runs: BTreeMap::new(),
         });
-        part.slot.clone()
+        Some(part.slot.clone())
     }
 
     /// Adds `len` bytes at `offset`, all of one part, which are in its slot. Returns the part if it is complete.
@@ -85,9 +96,10 @@ impl<S: Clone> OpenParts<S> {
         .filter(|whole| whole.len == end - from)
     }
 
-    /// Forgets all parts that are not complete.
-    pub(crate) fn clear(&mut self) {
+    /// Forgets all parts that are not complete. No part can begin from now on.
+    pub(crate) fn close(&mut self) {
         self.open.clear();
+        self.is_closed = true;
     }
 }
 
@@ -155,6 +167,16 @@ mod tests {
             }
             prop_assert!(parts.open.is_empty());
         }
+    }
+
+    #[test]
+    fn failed_object_begins_no_part() {
+        let mut parts = OpenParts::new(20, 10);
+        assert_eq!(parts.begin(0, 7), Some(7));
+        parts.close();
+        assert!(parts.is_closed());
+        assert_eq!((parts.find(0), parts.begin(0, 8)), (None, None));
+        assert_eq!(parts.add(0, 10, 1), None);
     }
 
     #[test]
