@@ -2,9 +2,9 @@
 //!
 //! A `Resolver` queues questions of the link's thread and sends each answer as a `Command`. Up to
 //! [`THREADS_MAX`] threads look names up, and end with the last question. Questions are asked by
-//! turns of their [`QuestionShare`], and those of one share one after the other, so slow names
-//! delay only their own share, until as many shares as threads have one. If the queue is full, the session is refused. `look_up` returns the
-//! allowed addresses. A name that no rule could admit is not resolved, so a client cannot use this
+//! turns of their [`QuestionShare`], and those of one share one after the other. So slow names
+//! delay only their own share, until as many shares as threads have one. If the queue is full, the
+//! session is refused. `look_up` returns the allowed addresses. A name that no rule could admit is not resolved, so a client cannot use this
 //! gateway for DNS queries. Nothing is cached here.
 
 use std::collections::{BTreeMap, VecDeque};
