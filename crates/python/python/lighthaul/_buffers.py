@@ -24,14 +24,13 @@ class Pinned:
     """Bytes of an object, which it cannot move or resize meanwhile."""
 
     def __init__(self, message: Readable) -> None:
-        self._buffer, self.view = _bytes_of(message)
+        self.view = _bytes_of(message)
 
     def __enter__(self) -> memoryview:
         return self.view
 
     def __exit__(self, *_: object) -> None:
         self.view.release()
-        self._buffer.release()
 
 
 class Target(Generic[T]):
@@ -82,7 +81,7 @@ class CallerBuffer(Target[int]):
     """Buffer of the caller."""
 
     def __init__(self, buffer: Writable) -> None:
-        self._buffer, self._view = _bytes_of(buffer)
+        self._view = _bytes_of(buffer)
         if self._view.readonly:
             self.__exit__()
             raise TypeError("the buffer cannot be written to")
@@ -103,7 +102,6 @@ class CallerBuffer(Target[int]):
 
     def __exit__(self, *_: object) -> None:
         self._view.release()
-        self._buffer.release()
 
 
 class Unfit(Exception):
@@ -142,20 +140,43 @@ class PartialMessage:
         self._filled += count
 
 
-def _bytes_of(value: Readable) -> tuple[pickle.PickleBuffer, memoryview]:
-    """Return the buffer of an object, which is held until its release, and a view of its bytes."""
+def octets_of(exporter: ReadableBuffer) -> memoryview:
+    """Return a view of the bytes of a contiguous buffer with items of any type. It holds the buffer until its release."""
+    with memoryview(exporter) as view:
+        if not view.c_contiguous:
+            raise TypeError("the buffer is not contiguous: pass a copy, as of numpy.ascontiguousarray")
+        if not view.nbytes:
+            # an empty view cannot be cast
+            return memoryview(bytearray())
+        try:
+            return view.cast("B")
+        except TypeError:
+            # a PickleBuffer of a view would crash the garbage collector of CPython before 3.13 (gh-77894)
+            if isinstance(exporter, memoryview):
+                text = f"a view of items of the type {view.format!r} has no view of its bytes"
+                raise TypeError(f"{text}: pass its object, or a copy") from None
+    return pickle.PickleBuffer(exporter).raw()
+
+
+def octets_or_copy(exporter: ReadableBuffer) -> memoryview:
+    """Return a view of the bytes of a buffer, or of a copy."""
+    try:
+        return octets_of(exporter)
+    except TypeError:
+        return memoryview(memoryview(exporter).tobytes())
+
+
+def _bytes_of(value: Readable) -> memoryview:
+    """Return a view of the bytes of a message. It holds the object of the caller until its release."""
     # arrays have buffers, which their types do not say before Python 3.12
     exporter = cast("ReadableBuffer", value)
     try:
         with memoryview(exporter) as view:
-            is_contiguous, items = view.c_contiguous, view.format
-        if not is_contiguous:
-            raise TypeError("the buffer is not contiguous: pass a copy, as of numpy.ascontiguousarray")
+            items = view.format
         if not _PLAIN.fullmatch(_NAME.sub("", items)):
             # a received message would replace addresses of this process, and a sent one would disclose them
             raise TypeError(f"the buffer has items of the type {items!r}, which may be objects or pointers: pass numbers")
-        buffer = pickle.PickleBuffer(exporter)
-        return buffer, buffer.raw()
+        return octets_of(exporter)
     except (ValueError, BufferError) as error:
         # NumPy has no buffer for times
         raise TypeError(f"{error}: pass a view as integers, as in array.view('int64')") from error

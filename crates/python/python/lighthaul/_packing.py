@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import array
 import math
-import pickle
 import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from . import _lighthaul
+from ._buffers import octets_or_copy
 from ._errors import UsageError
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def _octets(name: str, kind: str, value: object) -> object:
         if number not in _CODES:
             raise TypeError(f"the field {name} is {kind}, and not an array with items {view.format!r}")
         # of several dimensions, the last one comes first
-        octets = pickle.PickleBuffer(exporter).raw() if view.c_contiguous else view.tobytes()
+        octets = octets_or_copy(exporter)
         order = {">": "big", "!": "big", "<": "little"}.get(view.format[0], sys.byteorder)
         return number, _in_order(octets, number, order)
 

@@ -10,7 +10,6 @@ import asyncio
 import datetime
 import functools
 import os
-import pickle
 import posixpath
 import tempfile
 import time
@@ -23,6 +22,7 @@ from fsspec.callbacks import DEFAULT_CALLBACK
 from fsspec.utils import tokenize
 
 from . import _lighthaul
+from ._buffers import octets_or_copy
 from ._client import Client
 from ._errors import Exists, NotFound
 from ._files import BUFFER, RawWriter, Writer, open_file
@@ -181,7 +181,7 @@ class LighthaulFileSystem(AsyncFileSystem):  # type: ignore[misc]
 
     async def _pipe_file(self, path: str, value: ReadableBuffer, mode: str = "overwrite", **_: Any) -> None:
         def pipe() -> None:
-            octets = _octets_of(value)
+            octets = octets_or_copy(value)
             writer = self._create(path, mode == "create")
             for at in range(0, len(octets), PIECE):
                 writer.write(bytes(octets[at : at + PIECE]), at)
@@ -418,7 +418,7 @@ class StreamedFile(AbstractAsyncStreamedFile):  # type: ignore[misc]
     async def write(self, data: ReadableBuffer) -> int:
         if self._writer is None:
             raise ValueError("the file is open for reading")
-        octets = bytes(_octets_of(data))
+        octets = bytes(octets_or_copy(data))
         await self.fs._do(self._writer.write, octets, self.loc)
         self.loc += len(octets)
         return len(octets)
@@ -448,12 +448,6 @@ def _client(settings: dict[str, Any]) -> Client:
     name = tuple(sorted(settings.items()))
     # two threads may both create a client, and one of them is kept
     return _CLIENTS.get(name) or _CLIENTS.setdefault(name, Client(**settings))
-
-
-def _octets_of(data: ReadableBuffer) -> memoryview:
-    """Return the octets of a buffer of any type, such as an array of integers."""
-    view = memoryview(data)
-    return pickle.PickleBuffer(view).raw() if view.c_contiguous else memoryview(view.tobytes())
 
 
 def _umask() -> int:

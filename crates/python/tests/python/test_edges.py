@@ -269,3 +269,24 @@ def test_restart_under_an_open_writer_publishes_nothing(tmp_path: Path, fails_in
         with client.open(place, "wb") as file:
             file.write(b"again")
         assert (again.root / "new").read_bytes() == b"again"
+
+
+VIEWS = """
+import gc
+from lighthaul._buffers import Pinned
+from lighthaul.fsspec import octets_or_copy
+gc.disable()
+for take in (octets_or_copy, lambda data: Pinned(data).view):
+    for make in (bytearray, lambda size: memoryview(bytearray(size)), lambda size: memoryview(bytes(size)).cast("I")):
+        for order in (1, -1):
+            data = make(16)
+            circle = [data, take(data)][::order]
+            circle.append(circle)
+            del data, circle
+            gc.collect()
+"""
+
+
+def test_views_of_views_are_collected() -> None:
+    done = subprocess.run([sys.executable, "-c", VIEWS], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
