@@ -61,12 +61,14 @@ pub struct Timing {
 }
 
 impl Timing {
-    /// Returns true if every timer makes progress, and this domain's holds are within the limit for neighbors.
+    /// Returns true if every timer makes progress, this domain's holds are within the limit for neighbors, and ended
+    /// vectors are known for as long as a neighbor with another clock asks for them.
     pub fn is_valid(&self) -> bool {
         let least = self.query.min(self.hold).min(self.retry).min(self.refresh);
         !least.is_zero()
             && self.retry <= self.retry_max
             && self.hold.saturating_add(self.decide) <= self.hold_max
+            && self.clock_tolerance.saturating_mul(2) <= self.linger
     }
 }
 
@@ -116,5 +118,7 @@ mod tests {
         assert!(!with(|timing| timing.refresh = Duration::ZERO));
         assert!(!with(|timing| timing.retry_max = Duration::from_nanos(1)));
         assert!(!with(|timing| timing.hold = Duration::MAX));
+        assert!(with(|timing| timing.linger = Duration::from_secs(6)));
+        assert!(!with(|timing| timing.linger = Duration::from_secs(5)));
     }
 }

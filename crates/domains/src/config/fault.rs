@@ -54,7 +54,7 @@ pub enum ConfigFault {
     /// Timers that make no progress.
     #[error(
         "[timing] is out of range; query, hold, retry and refresh must not be zero, retry must not exceed retry_max, \
-         and hold and decide together must not exceed hold_max"
+         hold and decide together must not exceed hold_max, and linger must be at least twice clock_tolerance"
     )]
     Timing,
     /// Name that an end point cannot have.

@@ -85,7 +85,7 @@ impl Driver {
 
     fn handle(&mut self, now: Instant, event: Event, transport: &Transport) -> Result<Step, Error> {
         match event {
-            Event::Message(from, message) => self.domain.handle_message(now, from, message),
+            Event::Message(from, message, _place) => self.domain.handle_message(now, from, message),
             Event::Request(request, caller) => {
                 if self.callers.open() < self.config.requests_max {
                     self.callers.begin(request.id, caller);

@@ -5,13 +5,14 @@ use std::sync::mpsc::SyncSender;
 use lighthaul_stargate::{CorrelationId, DomainId, Key, Message, Outcome, Request};
 
 use super::id_prefix::IdPrefix;
+use super::places::Place;
 use super::status::{ReservationStatus, Status};
 
 /// Event for the thread of the machine.
 #[derive(Debug)]
 pub(super) enum Event {
-    /// Message of an authenticated neighbor.
-    Message(DomainId, Message),
+    /// Message of an authenticated neighbor, and its place in the queue.
+    Message(DomainId, Message, Place),
     /// Request of a caller, and the receiver of its outcomes.
     Request(Box<Request>, SyncSender<Outcome>),
     /// Preview for a caller, and the receiver of its outcome.

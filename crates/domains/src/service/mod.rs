@@ -10,7 +10,7 @@
 //!
 //! - [`Service`]: start and end; [`Handle`]: calls, from any thread; [`Ticket`]: outcomes of one request
 //! - [`IdPrefix`]: first digits of an ID; [`Status`]: links and reservations; `event`: events for the thread
-//! - `driver`: turns of the thread; `callers`: users that wait for outcomes; `device_record`: devices that may have
+//! - `places`: room of each neighbor in the queue; `driver`: turns of the thread; `callers`: users that wait for outcomes; `device_record`: devices that may have
 //!   circuits
 
 mod callers;
@@ -19,6 +19,7 @@ mod driver;
 mod event;
 mod handle;
 mod id_prefix;
+mod places;
 mod running;
 mod status;
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use lighthaul_io::crypto::identity::{Fingerprint, Identity};
 use lighthaul_io::host::panics;
-use lighthaul_stargate::{CalendarResources, Domain, Key, Record};
+use lighthaul_stargate::{CalendarResources, Domain, DomainId, Key, Record};
 use tracing::{error, info, warn};
 
 use super::callers::Callers;
@@ -17,7 +17,8 @@ use super::device_record::DeviceRecord;
 use super::driver::Driver;
 use super::event::Event;
 use super::handle::Handle;
-use crate::config::DomainConfig;
+use super::places::Places;
+use crate::config::{DomainConfig, Neighbor};
 use crate::device_thread::{DeviceOrders, DeviceReport, DeviceThread, Report};
 use crate::devices::Devices;
 use crate::error::{Error, text_of};
@@ -61,7 +62,7 @@ impl Service {
             key,
             neighbors: config.neighbors.clone(),
         };
-        let receivers = (deliver(&events), panicked(&events));
+        let receivers = (deliver(&events, &config.neighbors), panicked(&events));
         let transport = Transport::start(config.listen, known, &receivers)?;
         let inbox = Inbox {
             received,
@@ -210,10 +211,16 @@ fn routes_of(domain: &Domain<CalendarResources>) -> BTreeMap<Key, Vec<u8>> {
     routes.filter(|(_, routes)| !routes.is_empty()).collect()
 }
 
-/// Returns the receiver of messages, which waits while the queue is full.
-fn deliver(events: &SyncSender<Event>) -> Deliver {
+/// Returns the receiver of messages of these neighbors. It waits while all places of the sender are taken, or the queue is
+/// full.
+fn deliver(events: &SyncSender<Event>, neighbors: &BTreeMap<DomainId, Neighbor>) -> Deliver {
     let events = events.clone();
-    Arc::new(move |from, message| events.send(Event::Message(from, message)).is_ok())
+    let places = neighbors.keys().map(|id| (*id, Places::new(PLACES)));
+    let places: BTreeMap<DomainId, Places> = places.collect();
+    Arc::new(move |from, message| {
+        let place = places.get(&from).map(Places::take);
+        place.is_some_and(|place| events.send(Event::Message(from, message, place)).is_ok())
+    })
 }
 
 /// Returns the receiver of panics of the transport.
@@ -248,6 +255,8 @@ fn report(events: &SyncSender<Event>) -> Report {
 
 /// Maximum number of events that wait.
 const EVENTS_MAX: usize = 1024;
+/// Maximum number of messages of one neighbor that wait.
+const PLACES: usize = 32;
 
 #[cfg(test)]
 mod tests {
@@ -255,10 +264,9 @@ mod tests {
 
     use lighthaul_base::Instant;
     use lighthaul_io::host::wait::pause;
-    use lighthaul_stargate::{Body, CorrelationId, DomainId, Message};
+    use lighthaul_stargate::{Body, CorrelationId, Message};
 
     use super::*;
-    use crate::config::Neighbor;
 
     /// Returns the numbers and keys of a domain with one neighbor, which may have an address.
     fn known(
@@ -280,12 +288,59 @@ mod tests {
     }
 
     #[test]
+    fn flood_of_a_neighbor_leaves_room_for_others() {
+        let neighbor = |id: u32| {
+            (
+                DomainId(id),
+                known(
+                    (1, &Identity::generate()),
+                    (id, &Identity::generate(), None),
+                ),
+            )
+        };
+        let neighbors =
+            [neighbor(2), neighbor(3)].map(|(id, known)| (id, known.neighbors[&id].clone()));
+        let (events, received) = sync_channel(EVENTS_MAX);
+        let deliver = deliver(&events, &BTreeMap::from(neighbors));
+        let message = Message {
+            sent: wall_now(),
+            body: Body::Ask {
+                key: Key {
+                    source: DomainId(2),
+                    id: CorrelationId(1),
+                    attempt: 0,
+                    leg: 0,
+                },
+            },
+        };
+        let (flooding, flood) = (Arc::clone(&deliver), message.clone());
+        let (done, ends) = channel();
+        thread::spawn(move || {
+            for nth in 0..10 * PLACES {
+                flooding(DomainId(2), flood.clone());
+                done.send(nth).ok();
+            }
+        });
+        for nth in 0..PLACES {
+            assert_eq!(ends.recv_timeout(Duration::from_secs(20)), Ok(nth));
+        }
+        assert!(deliver(DomainId(3), message.clone()));
+        let mut waiting = received.try_iter().take(PLACES + 1);
+        assert!(waiting.any(|event| matches!(event, Event::Message(DomainId(3), ..))));
+        // places are free again once messages are handled, and a stranger has none
+        drop(waiting);
+        let rest = (PLACES..10 * PLACES).map(|_| received.recv_timeout(Duration::from_secs(20)));
+        assert!(rest.filter(Result::is_ok).count() >= 9 * PLACES);
+        assert!(!deliver(DomainId(4), message));
+    }
+
+    #[test]
     fn link_with_a_full_queue_does_not_delay_the_end_of_the_service() {
         let (one, two) = (Identity::generate(), Identity::generate());
         let listen = SocketAddr::from(([127, 0, 0, 1], 0));
         let (events, received) = sync_channel(1);
-        let receivers = (deliver(&events), panicked(&events));
         let here = known((1, &one), (2, &two, None));
+        let receivers = (deliver(&events, &here.neighbors), panicked(&events));
         let transport = Transport::start(listen, here, &receivers).unwrap();
         let there = known((2, &two), (1, &one, Some(transport.local())));
         let nothing: (Deliver, Panicked) = (Arc::new(|_, _| true), Arc::new(|_| ()));

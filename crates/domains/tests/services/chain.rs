@@ -237,3 +237,16 @@ fn program_of_a_device_gets_the_rates_of_a_path() {
 }
 
 const CAPABLE: &str = r#""version":1,"capabilities":{"rate_min_bps":1000000,"rate_max_bps":10000000000,"granularity_bps":1000000,"reconfiguration_ns":1000,"settling_ns":0,"circuits_max":96,"counted":{"layer":"ip","overhead_bytes":38}}"#;
+
+#[test]
+fn path_that_may_start_at_once_leads_around_a_domain_that_is_down() {
+    let mut ring = Chain::ring("around", 4);
+    ring.stop(2);
+    let wanted = request(1, 3);
+    let ticket = ring.services[&1].handle().request(wanted).unwrap();
+    let outcome = ticket.wait(PATIENCE).unwrap();
+    let Some(Outcome::Committed { legs, .. }) = outcome else {
+        panic!("{outcome:?}");
+    };
+    assert_eq!(legs[0][0].domain.0, 4);
+}

@@ -89,7 +89,7 @@ fn member_text(
         listen,
         capacity: "10Gb/s",
         timing: "[timing]\nquery = \"1s\"\nhold = \"3s\"\ndecide = \"1s\"\nretry = \"100ms\"\n\
-                 refresh = \"1s\"\nlinger = \"1s\"\n",
+                 refresh = \"1s\"\nlinger = \"4s\"\nclock_tolerance = \"2s\"\n",
         policy: "horizon = \"2h\"\n",
     };
     member.text(neighbors)

@@ -210,12 +210,7 @@ impl<R: Resources> Domain<R> {
 
     /// Tries the next candidate after the reservation of the present one was refused.
     pub(crate) fn search_refused(&mut self, now: Instant, id: CorrelationId, refusal: Refusal) {
-        self.change_search(id, |_, search| {
-            for nth in search.used.drain(..) {
-                search.candidates[nth].is_open = false;
-            }
-            search.refusal = refusal;
-        });
+        self.change_search(id, |_, search| search.close_used(refusal));
         self.try_best(now, id);
     }
 
@@ -225,6 +220,10 @@ impl<R: Resources> Domain<R> {
             let mut choice = None;
             let mut attempt = 0;
             self.change_search(id, |domain, search| {
+                // an answer that did not come, and a hold that expired, have taken time
+                let timing = domain.config.timing;
+                let start_min = now + timing.hold + timing.decide;
+                search.start_min = search.start_min.max(start_min);
                 choice = search.best(&mut domain.resources);
                 if let Some(choice) = &choice {
                     search.used.clone_from(&choice.candidates);
@@ -255,12 +254,7 @@ impl<R: Resources> Domain<R> {
             let Err(refusal) = tried else {
                 return;
             };
-            self.change_search(id, |_, search| {
-                for nth in search.used.drain(..) {
-                    search.candidates[nth].is_open = false;
-                }
-                search.refusal = refusal;
-            });
+            self.change_search(id, |_, search| search.close_used(refusal));
         }
     }
 

@@ -56,6 +56,8 @@ pub(crate) struct Candidate {
     pub(crate) legs: Vec<Leg>,
     /// False once a domain has refused the candidate.
     pub(crate) is_open: bool,
+    /// Attempts of all rounds in which a domain did not hold what it had offered.
+    pub(crate) broken: usize,
 }
 
 /// Part of a candidate path that the domain asks one neighbor for.
@@ -94,6 +96,7 @@ impl Candidate {
             hops,
             legs,
             is_open: true,
+            broken: 0,
         }
     }
 
@@ -140,7 +143,17 @@ impl Search {
         }
     }
 
-    /// Returns the choice with the earliest end; among equal ends, the choice with the fewest hops.
+    /// Closes the candidates of the present attempt, which was refused.
+    pub(crate) fn close_used(&mut self, refusal: Refusal) {
+        for nth in self.used.drain(..) {
+            self.candidates[nth].is_open = false;
+            self.candidates[nth].broken += 1;
+        }
+        self.refusal = refusal;
+    }
+
+    /// Returns the choice with the fewest broken offers; among these, the choice with the earliest end, and among equal
+    /// ends, the choice with the fewest hops.
     pub(crate) fn best(&mut self, resources: &mut impl Resources) -> Option<Choice> {
         let open =
             |nth: &usize| self.candidates[*nth].is_open && self.candidates[*nth].is_complete();
@@ -157,23 +170,22 @@ impl Search {
                 pairs.map(|(one, two)| [one, two].into()).collect()
             }
         };
-        let mut best: Option<(Instant, usize, Choice)> = None;
+        let mut best: Option<((usize, Instant, usize), Choice)> = None;
         for group in groups {
             match self.choice(&group, resources) {
                 Ok(choice) => {
-                    let hops = group.iter().map(|nth| self.candidates[*nth].hops.len());
-                    let rank = (choice.vector.end(), hops.sum());
-                    if best
-                        .as_ref()
-                        .is_none_or(|(end, hops, _)| rank < (*end, *hops))
-                    {
-                        best = Some((rank.0, rank.1, choice));
+                    let used = || group.iter().map(|nth| &self.candidates[*nth]);
+                    let broken = used().map(|one| one.broken).sum();
+                    let hops = used().map(|one| one.hops.len()).sum();
+                    let rank = (broken, choice.vector.end(), hops);
+                    if best.as_ref().is_none_or(|(least, _)| rank < *least) {
+                        best = Some((rank, choice));
                     }
                 }
                 Err(refusal) => self.refusal = refusal,
             }
         }
-        best.map(|(_, _, choice)| choice)
+        best.map(|(_, choice)| choice)
     }
 
     /// Fits the request into the capacity that all domains of some candidates have in common.

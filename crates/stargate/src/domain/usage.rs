@@ -2,7 +2,6 @@
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use core::time::Duration;
 
 use lighthaul_base::trc::{Step, Trc};
 use lighthaul_base::{Instant, Rate};
@@ -88,6 +87,9 @@ impl Usage {
                     rate,
                 });
             }
+            if at == till {
+                break;
+            }
             since = since.max(at);
             sum += change;
         }
@@ -96,11 +98,19 @@ impl Usage {
 
     /// Returns true if a vector fits into the unused part of a total rate.
     pub(crate) fn has_left(&self, neighbor: DomainId, total: Rate, vector: &Trc) -> bool {
+        let left = self.left(neighbor, total, (vector.start(), vector.end()));
+        let mut left = left.iter().peekable();
+        // both are in order of time, so one pass compares them
         vector.steps().iter().all(|step| {
-            let left = self.left(neighbor, total, (step.from, step.till));
-            let is_enough = left.iter().all(|left| left.rate >= step.rate);
-            let spans = left.iter().map(|left| left.till.since(left.from));
-            is_enough && spans.sum::<Duration>() == step.till.since(step.from)
+            let mut covered = step.from;
+            while covered < step.till {
+                while left.next_if(|one| one.till <= covered).is_some() {}
+                match left.peek() {
+                    Some(one) if one.from <= covered && one.rate >= step.rate => covered = one.till,
+                    _ => return false,
+                }
+            }
+            true
         })
     }
 }
@@ -123,6 +133,8 @@ impl Account {
 
 #[cfg(test)]
 mod tests {
+    use core::time::Duration;
+
     use super::*;
     use crate::domain::reservation::Stage;
     use crate::key::{CorrelationId, Key};

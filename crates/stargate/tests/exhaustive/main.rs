@@ -82,18 +82,27 @@ const SINGLE: [Budget; 4] = [
     budget([0, 0, 1, 0]),
 ];
 
-/// Two faults, and timers that overtake messages.
-const DOUBLE: [Budget; 5] = [
+/// Timers that overtake messages.
+const LATE: Budget = budget([0, 0, 0, 1]);
+
+/// Each pair of faults, also of one kind.
+const DOUBLE: [Budget; 10] = [
     budget([2, 0, 0, 0]),
     budget([1, 1, 0, 0]),
     budget([1, 0, 1, 0]),
-    budget([0, 0, 0, 1]),
     budget([1, 0, 0, 1]),
+    budget([0, 2, 0, 0]),
+    budget([0, 1, 1, 0]),
+    budget([0, 1, 0, 1]),
+    budget([0, 0, 2, 0]),
+    budget([0, 0, 1, 1]),
+    budget([0, 0, 0, 2]),
 ];
 
 #[test]
 fn chain_is_committed_everywhere_or_nowhere_in_all_interleavings() {
     check("chain", Setup::Chain { ends: 2 }, &SINGLE);
+    check("chain", Setup::Chain { ends: 2 }, &[LATE]);
 }
 
 #[test]
@@ -104,11 +113,13 @@ fn chain_survives_two_faults_in_all_interleavings() {
 #[test]
 fn chain_with_one_channel_in_each_domain_has_no_deadlock() {
     check("chain, one channel", Setup::Chain { ends: 1 }, &SINGLE);
+    check("chain, one channel", Setup::Chain { ends: 1 }, &[LATE]);
 }
 
 #[test]
 fn tree_is_committed_everywhere_or_nowhere_in_all_interleavings() {
     check("tree", Setup::Tree { ends: 2 }, &SINGLE);
+    check("tree", Setup::Tree { ends: 2 }, &[LATE]);
 }
 
 const STATES_MAX: u64 = 3_000_000;

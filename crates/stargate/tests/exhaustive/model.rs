@@ -137,7 +137,8 @@ impl Scene {
                 retry: seconds(25),
                 retry_max: seconds(100),
                 refresh: seconds(25),
-                linger: seconds(5),
+                linger: seconds(2000),
+                // the clocks of this model have no offset, and its messages take any time
                 clock_tolerance: seconds(1000),
             },
             paths_max: 1,

@@ -401,7 +401,9 @@ impl World {
         let at = node.real(wake).max(self.now);
         if at != node.planned && at < Instant::from_nanos(1 << 62) {
             node.planned = at;
-            self.at(at, Event::Wake(me, at.as_nanos()));
+            // timers are late, as those of processes are
+            let late = Duration::from_micros(self.rng.below(2000));
+            self.at(at + late, Event::Wake(me, at.as_nanos()));
         }
     }
 
