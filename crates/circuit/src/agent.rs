@@ -2,7 +2,7 @@
 //!
 //! "Maintenance of the schedules for switch reprogramming should ideally be at the switches themselves with
 //! timer-based triggers" (section 3.4 of the VBLS paper): an agent has the whole vectors and needs no messages until
-//! they end. A failed or slow device delays no other.
+//! they end. A failed or slow device delays no other. A disabled agent uses no device, since another agent controls them.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -17,12 +17,13 @@ use lighthaul_io::host::wait::{Waker, Watch, wait};
 use rustix::process::setpriority_process;
 
 use crate::circuit::{Circuit, CircuitId};
-use crate::controller::{Controller, Event, Work};
+use crate::controller::{Event, Work};
 use crate::driver::{Capabilities, Change, Driver};
 use crate::error::{Error, Misuse, Result, Task};
+use crate::switched_controller::SwitchedController;
 
-/// Agent for devices that are named by their interfaces. Its circuits are removed when it is dropped. They stay when
-/// its process is killed, and the next agent adopts or removes them.
+/// Agent for devices that are named by their interfaces. Its circuits are removed when it is dropped, unless it is
+/// disabled. They stay when its process is killed, and the next agent adopts or removes them.
 #[derive(Debug)]
 pub struct Agent {
     clock: Clock,
@@ -48,38 +49,59 @@ struct Device {
 
 #[derive(Debug)]
 struct Shared {
-    controller: Mutex<Controller>,
+    switched: Mutex<SwitchedController>,
     capabilities: Capabilities,
     /// Raised when the controller has new work.
     waker: Waker,
     is_ending: AtomicBool,
-    /// True if the device was read without circuits, and was not changed since.
-    is_empty: AtomicBool,
 }
 
 impl Agent {
-    /// Starts a thread for each driver. Each device is compared with `wanted` first: existing circuits continue,
-    /// missing ones are created, and all others of an agent are removed. Returns refused circuits with the reasons.
+    /// Starts a disabled agent, and enables it for good: see [`Self::start_disabled`] and [`Self::enable`].
     pub fn start(
         clock: Clock,
         drivers: BTreeMap<String, Box<dyn Driver>>,
         wanted: Vec<LeasedCircuit>,
     ) -> Result<(Self, Vec<(CircuitId, Error)>)> {
+        let agent = Self::start_disabled(clock, drivers)?;
+        let refused = agent.enable(wanted, Instant::NEVER);
+        Ok((agent, refused))
+    }
+
+    /// Starts a thread for each driver. No driver is called before [`Self::enable`].
+    pub fn start_disabled(
+        clock: Clock,
+        drivers: BTreeMap<String, Box<dyn Driver>>,
+    ) -> Result<Self> {
         let mut agent = Self {
             clock,
             devices: BTreeMap::new(),
             event_waker: Waker::new().map_err(Error::world(Task::Event))?,
         };
-        let mut idle = Vec::new();
         for (interface, driver) in drivers {
             let shared = Arc::new(Shared::new(driver.capabilities())?);
-            idle.push((interface.clone(), driver, Arc::clone(&shared)));
-            let device = Device {
-                shared,
-                thread: None,
+            let worker = Worker {
+                clock,
+                driver,
+                shared: Arc::clone(&shared),
+                event_waker: agent.event_waker.clone(),
             };
-            agent.devices.insert(interface, device);
+            let thread = thread::Builder::new()
+                .name(format!("circuits {interface}"))
+                .spawn(move || worker.run())
+                .map_err(Error::world(Task::Thread))?;
+            let thread = Some(thread);
+            agent.devices.insert(interface, Device { shared, thread });
         }
+        Ok(agent)
+    }
+
+    /// Lets the agent use its devices until `till`. Each device is compared with `wanted` first: existing circuits
+    /// continue, missing ones are created, and all others of an agent are removed. Returns refused circuits with the
+    /// reasons.
+    pub fn enable(&self, wanted: Vec<LeasedCircuit>, till: Instant) -> Vec<(CircuitId, Error)> {
+        // a device that is still enabled would remove circuits that are not added yet
+        self.disable();
         let mut refused = Vec::new();
         for LeasedCircuit {
             circuit,
@@ -87,26 +109,34 @@ impl Agent {
         } in wanted
         {
             let id = circuit.id;
-            if let Err(why) = agent.put(circuit, lease_till) {
+            if let Err(why) = self.put(circuit, lease_till) {
                 refused.push((id, why));
             }
         }
-        for (interface, driver, shared) in idle {
-            let worker = Worker {
-                clock,
-                driver,
-                shared,
-                event_waker: agent.event_waker.clone(),
-            };
-            let thread = thread::Builder::new()
-                .name(format!("circuits {interface}"))
-                .spawn(move || worker.run())
-                .map_err(Error::world(Task::Thread))?;
-            if let Some(device) = agent.devices.get_mut(&interface) {
-                device.thread = Some(thread);
-            }
+        for device in self.devices.values() {
+            device.shared.switched().enable(till);
+            device.shared.waker.raise();
         }
-        Ok((agent, refused))
+        refused
+    }
+
+    /// Lets the agent use its devices until `till`, if it is enabled. Otherwise it is disabled, and false is returned.
+    pub fn extend(&self, till: Instant) -> bool {
+        let now = self.clock.now();
+        let mut devices = self.devices.values();
+        let is_enabled = devices.all(|device| device.shared.switched().extend(now, till));
+        if !is_enabled {
+            self.disable();
+        }
+        is_enabled
+    }
+
+    /// Makes the agent forget its circuits and events, and leave the devices as they are. A call of a driver that has
+    /// begun ends.
+    pub fn disable(&self) {
+        for device in self.devices.values() {
+            device.shared.switched().disable();
+        }
     }
 
     /// Returns the capabilities of the device at `interface`.
@@ -123,15 +153,17 @@ impl Agent {
     /// Returns true if the device at `interface` was read without circuits, and has got none since.
     pub fn is_empty(&self, interface: &str) -> bool {
         let device = self.devices.get(interface);
-        device.is_some_and(|one| one.shared.is_empty.load(Ordering::Acquire))
+        device.is_some_and(|one| one.shared.switched().is_empty)
     }
 
     /// Adds a circuit, or replaces the vector of an existing one.
     pub fn put(&self, circuit: Circuit, lease_till: Instant) -> Result<()> {
         let shared = &self.device(&circuit.interface)?.shared;
+        let now = self.clock.now();
         shared
+            .switched()
             .controller()
-            .put(self.clock.now(), circuit, lease_till)?;
+            .put(now, circuit, lease_till)?;
         shared.waker.raise();
         Ok(())
     }
@@ -139,7 +171,8 @@ impl Agent {
     /// Extends the lease of a circuit to `till`.
     pub fn renew(&self, interface: &str, id: CircuitId, till: Instant) -> Result<()> {
         let shared = &self.device(interface)?.shared;
-        shared.controller().renew(self.clock.now(), id, till)?;
+        let now = self.clock.now();
+        shared.switched().controller().renew(now, id, till)?;
         shared.waker.raise();
         Ok(())
     }
@@ -147,7 +180,8 @@ impl Agent {
     /// Removes a circuit now.
     pub fn release(&self, interface: &str, id: CircuitId) -> Result<()> {
         let shared = &self.device(interface)?.shared;
-        shared.controller().release(self.clock.now(), id)?;
+        let now = self.clock.now();
+        shared.switched().controller().release(now, id)?;
         shared.waker.raise();
         Ok(())
     }
@@ -156,9 +190,10 @@ impl Agent {
     pub fn circuits(&self) -> Vec<LeasedCircuit> {
         let mut all = Vec::new();
         for device in self.devices.values() {
-            let controller = device.shared.controller();
+            let mut switched = device.shared.switched();
             all.extend(
-                controller
+                switched
+                    .controller()
                     .circuits()
                     .map(|(circuit, lease_till)| LeasedCircuit {
                         circuit: circuit.clone(),
@@ -172,7 +207,7 @@ impl Agent {
     /// Returns the next event of any device, with its interface.
     pub fn poll_event(&self) -> Option<(&str, Event)> {
         self.devices.iter().find_map(|(interface, device)| {
-            let event = device.shared.controller().poll_event()?;
+            let event = device.shared.switched().controller().poll_event()?;
             Some((interface.as_str(), event))
         })
     }
@@ -221,19 +256,16 @@ impl Drop for Agent {
 impl Shared {
     fn new(capabilities: Capabilities) -> Result<Self> {
         Ok(Self {
-            controller: Mutex::new(Controller::new(capabilities)?),
+            switched: Mutex::new(SwitchedController::new(capabilities)?),
             capabilities,
             waker: Waker::new().map_err(Error::world(Task::Event))?,
             is_ending: AtomicBool::new(false),
-            is_empty: AtomicBool::new(false),
         })
     }
 
     /// Locks the controller. No thread holds the lock while a device works.
-    fn controller(&self) -> MutexGuard<'_, Controller> {
-        self.controller
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+    fn switched(&self) -> MutexGuard<'_, SwitchedController> {
+        self.switched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -253,9 +285,9 @@ impl Worker {
         while !self.shared.is_ending.load(Ordering::Acquire) {
             self.shared.waker.lower();
             let now = self.clock.now();
-            let work = self.shared.controller().poll_work(now);
+            let (work, period) = self.shared.switched().poll_work(now);
             let Work::Wait(till) = work else {
-                self.work(work);
+                self.work(work, period);
                 self.event_waker.raise();
                 continue;
             };
@@ -269,34 +301,44 @@ impl Worker {
         self.end();
     }
 
-    /// Has the driver do the work, and passes the result to the controller.
-    fn work(&mut self, work: Work) {
+    /// Has the driver do the work of a period, and passes the result to the controller, unless it was disabled meanwhile.
+    fn work(&mut self, work: Work, period: u64) {
         match work {
-            Work::Apply(changes) => self.apply(&changes),
+            Work::Apply(changes) => self.apply(&changes, period),
             Work::Remove(id) => {
                 let answer = self.driver.remove(id);
                 let now = self.clock.now();
-                self.shared.controller().handle_removed(now, id, answer);
+                if let Some(controller) = self.shared.switched().of_period(period) {
+                    controller.handle_removed(now, id, answer);
+                }
             }
             Work::Inspect => {
                 let answer = self.driver.inspect();
-                let is_empty = answer.as_ref().is_ok_and(Vec::is_empty);
-                self.shared.is_empty.store(is_empty, Ordering::Release);
                 let now = self.clock.now();
-                self.shared.controller().handle_inspected(now, answer);
+                let is_empty = answer.as_ref().is_ok_and(Vec::is_empty);
+                let mut switched = self.shared.switched();
+                if let Some(controller) = switched.of_period(period) {
+                    controller.handle_inspected(now, answer);
+                    switched.is_empty = is_empty;
+                }
             }
             Work::Wait(_) => {}
         }
     }
 
-    fn apply(&mut self, changes: &[(CircuitId, Option<Rate>)]) {
+    fn apply(&mut self, changes: &[(CircuitId, Option<Rate>)], period: u64) {
         let circuits: Vec<(Circuit, Option<Rate>, Option<Duration>)> = {
-            let controller = self.shared.controller();
+            let mut switched = self.shared.switched();
+            let Some(controller) = switched.of_period(period) else {
+                return;
+            };
             let known = |(id, rate): &(_, _)| {
                 let circuit = controller.circuit(*id)?.clone();
                 Some((circuit, *rate, controller.timer(*id, *rate)))
             };
-            changes.iter().filter_map(known).collect()
+            let known = changes.iter().filter_map(known).collect();
+            switched.is_empty = false;
+            known
         };
         let changes = circuits.iter().map(|(circuit, rate, timer)| Change {
             circuit,
@@ -304,28 +346,30 @@ impl Worker {
             timer: *timer,
         });
         let changes: Vec<Change<'_>> = changes.collect();
-        self.shared.is_empty.store(false, Ordering::Release);
         let mut answers = self.driver.apply(&changes).into_iter();
         let now = self.clock.now();
-        let mut controller = self.shared.controller();
+        let mut switched = self.shared.switched();
+        let Some(controller) = switched.of_period(period) else {
+            return;
+        };
         for change in changes {
             let answer = answers.next().unwrap_or(Err(Error::NoAnswer));
             controller.handle_applied(now, change.circuit.id, change.rate, answer);
         }
     }
 
-    /// Removes all circuits of the device. A failed removal is not repeated.
+    /// Removes all circuits of the device, unless it is disabled. A failed removal is not repeated.
     fn end(&mut self) {
         let now = self.clock.now();
-        self.shared.controller().release_all(now);
+        self.shared.switched().controller().release_all(now);
         let mut tries = self.shared.capabilities.entries_max * 2;
         loop {
             let now = self.clock.now();
-            let work = self.shared.controller().poll_work(now);
+            let (work, period) = self.shared.switched().poll_work(now);
             if matches!(work, Work::Wait(_)) || tries == 0 {
                 return;
             }
-            self.work(work);
+            self.work(work, period);
             tries -= 1;
         }
     }

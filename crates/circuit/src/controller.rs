@@ -64,6 +64,8 @@ pub enum Event {
         /// Time at which the device confirmed the change.
         at: Instant,
     },
+    /// The device has the circuit of an earlier agent, at the planned rate.
+    Adopted(CircuitId, Option<Rate>),
     /// The circuit was removed as planned.
     Ended(CircuitId, Ending),
     /// The circuit failed. Its remains are removed from the device as soon as possible.
@@ -339,7 +341,7 @@ impl Controller {
             .iter()
             .map(|standing| (standing.id, standing))
             .collect();
-        let mut repaired = Vec::new();
+        let mut news = Vec::new();
         for (id, entry) in &mut self.entries {
             let truth = match found.remove(id) {
                 Some(found) if found.flow == Some(entry.circuit.flow) => {
@@ -348,8 +350,11 @@ impl Controller {
                 Some(_) | None => Installed::Nothing,
             };
             if entry.installed != truth && entry.stage == Stage::Kept {
+                let rate = entry.circuit.trc.rate_at(now);
                 if entry.installed != Installed::Nothing {
-                    repaired.push(*id);
+                    news.push(Event::Repaired(*id));
+                } else if rate.is_some() && truth == Installed::Rate(rate) {
+                    news.push(Event::Adopted(*id, rate));
                 }
                 entry.due = now;
                 entry.installed = truth;
@@ -359,8 +364,8 @@ impl Controller {
             }
         }
         self.stale = found.into_values().cloned().collect();
-        for id in repaired {
-            self.push_event(Event::Repaired(id));
+        for event in news {
+            self.push_event(event);
         }
     }
 

@@ -5,6 +5,7 @@
 //!   [`tl1`]: a switch that speaks TL1; [`sim_device`]: a simulated device
 //! - [`timer`]: timer of a circuit at its device
 //! - [`controller`]: schedule of one device as a machine; [`agent`]: one thread for each device
+//! - `switched_controller`: controller that is disabled while another program controls its device
 //! - `stopping`: end of waits for devices once the process has to stop
 //! - [`conformance`]: the suite that every driver passes
 //! - [`error`]: faults of circuits
@@ -20,5 +21,6 @@ pub mod flow;
 pub mod linux;
 pub mod sim_device;
 mod stopping;
+mod switched_controller;
 pub mod timer;
 pub mod tl1;

@@ -2,6 +2,9 @@
 //!
 //! The desired state of the devices follows from the reservations at any time. It is compared with
 //! the actual state, so that no step is lost in a crash, a failure or a change of the writer.
+//!
+//! Only the writer of the books uses the devices. An instance that is not the writer, or does not know whether it is,
+//! leaves them as they are, since another instance may control the same devices.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -55,6 +58,20 @@ pub trait CircuitDevices {
     fn renew(&self, circuit: &Circuit, lease_till: Instant) -> circuit::Result<()>;
     /// Removes a circuit.
     fn release(&self, circuit: &Circuit) -> circuit::Result<()>;
+    /// Keeps the devices enabled until `till`. Returns false if they are disabled: they have no circuits then.
+    fn extend(&self, _till: Instant) -> bool {
+        true
+    }
+    /// Enables the devices until `till`. Each is compared with `wanted` before it is changed. Returns refused circuits.
+    fn enable(
+        &self,
+        _wanted: Vec<LeasedCircuit>,
+        _till: Instant,
+    ) -> Vec<(CircuitId, circuit::Error)> {
+        Vec::new()
+    }
+    /// Leaves the devices as they are, and forgets their circuits and events, until they are enabled.
+    fn disable(&self) {}
     /// Returns the next unreported event and its interface.
     fn poll_event(&self) -> Option<(String, Event)>;
 }
@@ -64,6 +81,8 @@ pub trait CircuitDevices {
 pub struct CircuitUpdater<P> {
     books: Arc<Books>,
     devices: P,
+    /// True if no other instance can be the writer of the books.
+    is_exclusive: bool,
     /// Time at which the clock of the devices was zero, unless the clock of the host was set since.
     zero: Cell<Timestamp>,
     record: RefCell<DeviceRecord>,
@@ -85,8 +104,9 @@ struct LocalDevices {
 }
 
 impl Circuits {
-    /// Takes over the devices: keeps or installs the circuits of reservations, and removes all other Lighthaul
-    /// circuits. `now` is the time by the clock of the books. The record gets the devices with reservations first.
+    /// Takes over the devices if this instance is the writer: keeps or installs the circuits of reservations, and removes
+    /// all other Lighthaul circuits. Otherwise [`Self::update`] takes them over once it is. `now` is the time by the
+    /// clock of the books. The record gets the devices with reservations first.
     pub fn start(
         books: Arc<Books>,
         drivers: BTreeMap<String, Box<dyn Driver>>,
@@ -96,21 +116,14 @@ impl Circuits {
     ) -> Result<Self> {
         note_used(&mut record, &books, &drivers.keys().cloned().collect())?;
         let zero = Timestamp(now.0.saturating_sub(clock.now().as_nanos()));
-        let desired = DesiredCircuits::of(&books, zero)?;
-        let lease_till = clock.now() + LEASE;
-        let wanted = desired.wanted.into_values().map(|circuit| LeasedCircuit {
-            circuit,
-            lease_till,
-        });
-        let (agent, refused) = Agent::start(clock, drivers, wanted.collect())?;
+        let agent = Agent::start_disabled(clock, drivers)?;
         let updater = CircuitUpdater {
             record: RefCell::new(record),
             ..CircuitUpdater::new(books, LocalDevices { agent, clock }, zero)
         };
-        for (id, why) in refused {
-            updater.fail(id, "the agent", &why.to_string())?;
-        }
-        Ok(Self { updater })
+        let circuits = Self { updater };
+        circuits.update()?;
+        Ok(circuits)
     }
 
     /// Updates the circuits: see [`CircuitUpdater::update`].
@@ -131,6 +144,15 @@ impl Circuits {
     /// Returns the clock that [`Circuits::wait`] uses.
     pub const fn clock(&self) -> Clock {
         self.updater.devices.clock
+    }
+}
+
+impl Drop for Circuits {
+    /// Leaves the circuits of a shared store at the devices, for the next writer.
+    fn drop(&mut self) {
+        if !self.updater.is_exclusive {
+            self.updater.devices.agent.disable();
+        }
     }
 }
 
@@ -168,6 +190,22 @@ impl CircuitDevices for LocalDevices {
         self.agent.release(&circuit.interface, circuit.id)
     }
 
+    fn extend(&self, till: Instant) -> bool {
+        self.agent.extend(till)
+    }
+
+    fn enable(
+        &self,
+        wanted: Vec<LeasedCircuit>,
+        till: Instant,
+    ) -> Vec<(CircuitId, circuit::Error)> {
+        self.agent.enable(wanted, till)
+    }
+
+    fn disable(&self) {
+        self.agent.disable();
+    }
+
     fn poll_event(&self) -> Option<(String, Event)> {
         let (interface, event) = self.agent.poll_event()?;
         Some((interface.to_owned(), event))
@@ -178,6 +216,7 @@ impl<P: CircuitDevices> CircuitUpdater<P> {
     /// Keeps the circuits of `books` at `devices`, whose clock was zero at `zero`.
     pub fn new(books: Arc<Books>, devices: P, zero: Timestamp) -> Self {
         Self {
+            is_exclusive: books.is_exclusive(),
             books,
             devices,
             zero: Cell::new(zero),
@@ -195,17 +234,21 @@ impl<P: CircuitDevices> CircuitUpdater<P> {
     /// and reports events to the books. Call it after each change of the books or event of the
     /// devices, and several times during a lease.
     ///
-    /// A fault of the store is returned, and ends no circuit: events wait, and the circuits stay as they are stored.
-    /// Only circuits of a store that another instance may write end with their leases.
+    /// A fault of the store is returned, and ends no circuit: events wait, and the circuits stay as they are stored. If
+    /// another instance is the writer, or may be, the devices stay as they are, until this instance is the writer.
     pub fn update(&self) -> Result<()> {
         let reported = self.report_all();
         let desired = DesiredCircuits::of(&self.books, self.zero());
-        if desired.is_err() && self.books.is_exclusive() {
+        if desired.is_err() && self.is_exclusive {
             self.renew_all();
+        }
+        if !self.is_exclusive && !desired.as_ref().is_ok_and(|desired| desired.is_writer) {
+            // the writer installs circuits that have failed again, and notes their state
+            self.devices.disable();
+            self.unnoted.take();
         }
         let desired = desired?;
         if !desired.is_writer {
-            // the writer keeps the circuits, and those of this instance end with their leases
             return reported;
         }
         // circuits of devices that were noted before do not depend on the disk
@@ -215,8 +258,43 @@ impl<P: CircuitDevices> CircuitUpdater<P> {
             let noted = self.fail(*id, "the books", why);
             done = done.and(noted);
         }
+        if !self.devices.extend(self.enabled_till()) {
+            // a device that is not noted may have circuits of the writer before, which must stay
+            let enabled = noted.and_then(|()| self.enable(desired.wanted));
+            return done.and(enabled);
+        }
         let installed = self.install(desired.wanted, noted.is_ok());
         done.and(installed).and(noted)
+    }
+
+    /// Returns the time until which the devices may be used without another look at the books.
+    fn enabled_till(&self) -> Instant {
+        if self.is_exclusive {
+            Instant::NEVER
+        } else {
+            self.devices.now() + ENABLED
+        }
+    }
+
+    /// Takes over the devices.
+    fn enable(&self, wanted: BTreeMap<CircuitId, Circuit>) -> Result<()> {
+        let now = self.devices.now();
+        let lease_till = now + LEASE;
+        // the books will release a reservation whose last step has just ended
+        let ahead = wanted
+            .into_values()
+            .filter(|one| one.trc.check_ahead(now).is_ok());
+        let ahead = ahead.map(|circuit| LeasedCircuit {
+            circuit,
+            lease_till,
+        });
+        let refused = self.devices.enable(ahead.collect(), self.enabled_till());
+        let mut done = Ok(());
+        for (id, why) in refused {
+            let noted = self.fail(id, "the agent", &why.to_string());
+            done = done.and(noted);
+        }
+        done
     }
 
     /// Extends the leases of all circuits.
@@ -343,7 +421,8 @@ impl<P: CircuitDevices> CircuitUpdater<P> {
                 id,
                 rate: Some(rate),
                 ..
-            } => {
+            }
+            | Event::Adopted(id, Some(rate)) => {
                 let why = format!("its circuit carries {rate}");
                 self.books.activate(&device(interface), id.0, &why)
             }
@@ -355,6 +434,7 @@ impl<P: CircuitDevices> CircuitUpdater<P> {
             ),
             Event::Created(_)
             | Event::Changed { rate: None, .. }
+            | Event::Adopted(_, None)
             | Event::Ended(..)
             | Event::Repaired(_)
             | Event::StaleRemoved(_)
@@ -476,5 +556,8 @@ fn device(name: &str) -> Principal {
 
 /// Tolerated drift between the clocks of books and devices, in nanoseconds.
 const DRIFT_MAX: u64 = 1_000_000_000;
+/// Time after which the devices of a shared store are left as they are, if the books have not answered. Another instance
+/// may be the writer then. It is longer than a look at a server that answers slowly.
+const ENABLED: Duration = Duration::from_secs(10);
 /// Time after which circuits end if they are not renewed.
 const LEASE: Duration = Duration::from_mins(1);

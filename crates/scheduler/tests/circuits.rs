@@ -5,9 +5,13 @@
 #[path = "../../booking/tests/books/world.rs"]
 mod world;
 
+#[expect(dead_code, reason = "used by other tests")]
+#[path = "../../booking/tests/books/shared_store.rs"]
+mod shared_store;
+
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use lighthaul_base::Rate;
@@ -20,11 +24,12 @@ use lighthaul_booking_client::json::{FlowAt, NewReservation, Timestamp};
 use lighthaul_booking_client::reservation::ReservationState;
 use lighthaul_calendar::{Link, Topology};
 use lighthaul_circuit::circuit::CircuitId;
-use lighthaul_circuit::driver::{Capabilities, CountedBytes, Driver, InstalledCircuit};
+use lighthaul_circuit::driver::{Capabilities, Change, CountedBytes, Driver, InstalledCircuit};
 use lighthaul_circuit::sim_device::{FaultModel, SimDevice};
 use lighthaul_io::host::clock::{Clock, unix_nanos};
 use lighthaul_scheduler::circuits::{Circuits, give_up, with_device_limits};
 use lighthaul_scheduler::device_record::DeviceRecord;
+use shared_store::{Fault, SharedStore};
 use world::{ada, all_for, ben, link, operator};
 
 #[test]
@@ -110,6 +115,22 @@ fn reservations_of_a_device_that_is_given_up_fail() {
     assert_eq!(failed.state, ReservationState::Failed);
     assert!(failed.failure.unwrap().contains("given up"));
     assert_eq!(give_up(&books, "eth1").unwrap(), [0; 0]);
+}
+
+#[test]
+fn circuit_of_an_earlier_agent_is_reported() {
+    let (books, device) = (books(Box::new(Sqlite::in_memory().unwrap())), device());
+    let id = books.reserve(&ada(), &slow(5000), None).unwrap().id;
+    // the scheduler was killed before it noted the change
+    device.install(InstalledCircuit {
+        id: CircuitId(id),
+        flow: Some("udp 10.0.0.2 5000".parse().unwrap()),
+        rate: Some(Rate::from_mbps(100)),
+    });
+    let circuits = circuits(&books, &device);
+    let state = || books.get(&ada(), id).unwrap().state;
+    update_until(&circuits, || state() == ReservationState::Active);
+    assert_eq!(state(), ReservationState::Active);
 }
 
 #[test]
@@ -236,6 +257,128 @@ fn circuits_follow_the_clock_of_the_host_after_a_step() {
     }
 }
 
+/// Both schedulers have the same device, as a switch that both can reach.
+#[test]
+fn standby_uses_no_device_until_it_is_the_writer() {
+    let (store, device) = (SharedStore::default(), device());
+    store.elect("one");
+    let one = books(store.handle("one"));
+    let writer = circuits(&one, &device);
+    let id = one.reserve(&ada(), &wanted(600, 5000), None).unwrap().id;
+    let rate = || Some(device.circuits().get(&CircuitId(id))?.rate);
+    let carries = Some(Some(Rate::from_mbps(1000)));
+    update_until(&writer, || {
+        one.get(&ada(), id).unwrap().state == ReservationState::Active
+    });
+    let two = books(store.handle("two"));
+    let (driver, calls) = LoggedDriver::new(&device);
+    let standby = circuits_of(&two, Box::new(driver), DeviceRecord::default());
+    standby.update().unwrap();
+    // the end waits for the thread of the device
+    drop(standby);
+    assert_eq!((rate(), calls()), (carries, vec![]));
+
+    let (driver, calls) = LoggedDriver::new(&device);
+    let standby = circuits_of(&two, Box::new(driver), DeviceRecord::default());
+    drop((writer, one));
+    assert_eq!(rate(), carries, "the writer leaves it to the next one");
+    store.elect("two");
+    two.tick().unwrap();
+    update_until(&standby, || !calls().is_empty());
+    standby.update().unwrap();
+    assert_eq!((rate(), calls()), (carries, vec!["inspect".to_owned()]));
+    two.release(&ada(), id, "done").unwrap();
+    update_until(&standby, || device.circuits().is_empty());
+    assert_eq!(rate(), None);
+}
+
+#[test]
+fn former_writer_uses_no_device() {
+    for is_away in [false, true] {
+        let (store, device) = (SharedStore::default(), device());
+        store.elect("one");
+        let one = books(store.handle("one"));
+        let (driver, calls) = LoggedDriver::new(&device);
+        let former = circuits_of(&one, Box::new(driver), DeviceRecord::default());
+        let id = one.reserve(&ada(), &wanted(600, 5000), None).unwrap().id;
+        update_until(&former, || {
+            one.get(&ada(), id).unwrap().state == ReservationState::Active
+        });
+        let two = books(store.handle("two"));
+        if is_away {
+            // the instance does not know whether another one is the writer
+            store.fail(Fault::Away);
+            one.tick().unwrap_err();
+            let _ = former.update();
+            store.heal();
+        }
+        store.elect("two");
+        one.tick().unwrap();
+        let _ = former.update();
+        let before = calls();
+        let next = circuits(&two, &device);
+        two.tick().unwrap();
+        two.release(&ada(), id, "done").unwrap();
+        let next_id = two.reserve(&ada(), &wanted(600, 5001), None).unwrap().id;
+        let stands = || device.circuits().into_keys().collect::<Vec<_>>();
+        update_until(&next, || stands() == [CircuitId(next_id)]);
+        let stale = InstalledCircuit {
+            id: CircuitId(9999),
+            flow: Some("udp 10.0.0.9 1".parse().unwrap()),
+            rate: None,
+        };
+        device.install(stale.clone());
+        former.update().unwrap();
+        drop(former);
+        assert_eq!(calls(), before, "{is_away}");
+        assert_eq!(stands(), [CircuitId(next_id), stale.id]);
+    }
+}
+
+/// Device whose calls are noted.
+#[derive(Debug)]
+struct LoggedDriver {
+    device: SimDevice,
+    calls: Arc<Mutex<Vec<String>>>,
+}
+
+impl LoggedDriver {
+    /// Returns the device, and a function that returns all calls so far.
+    fn new(device: &SimDevice) -> (Self, impl Fn() -> Vec<String> + use<>) {
+        let calls = Arc::new(Mutex::new(Vec::new()));
+        let driver = Self {
+            device: device.clone(),
+            calls: Arc::clone(&calls),
+        };
+        (driver, move || calls.lock().unwrap().clone())
+    }
+
+    fn note(&self, call: String) {
+        self.calls.lock().unwrap().push(call);
+    }
+}
+
+impl Driver for LoggedDriver {
+    fn capabilities(&self) -> Capabilities {
+        self.device.capabilities()
+    }
+
+    fn apply(&mut self, changes: &[Change<'_>]) -> Vec<lighthaul_circuit::error::Result<()>> {
+        self.note(format!("apply {changes:?}"));
+        self.device.apply(changes)
+    }
+
+    fn remove(&mut self, id: CircuitId) -> lighthaul_circuit::error::Result<()> {
+        self.note(format!("remove {id}"));
+        self.device.remove(id)
+    }
+
+    fn inspect(&mut self) -> lighthaul_circuit::error::Result<Vec<InstalledCircuit>> {
+        self.note("inspect".to_owned());
+        self.device.inspect()
+    }
+}
+
 fn books(store: Box<dyn Store>) -> Arc<Books> {
     books_by(store, || Timestamp(unix_nanos()))
 }
@@ -304,7 +447,10 @@ fn circuits(books: &Arc<Books>, device: &SimDevice) -> Circuits {
 }
 
 fn circuits_with(books: &Arc<Books>, device: &SimDevice, record: DeviceRecord) -> Circuits {
-    let driver: Box<dyn Driver> = Box::new(device.clone());
+    circuits_of(books, Box::new(device.clone()), record)
+}
+
+fn circuits_of(books: &Arc<Books>, driver: Box<dyn Driver>, record: DeviceRecord) -> Circuits {
     let drivers = BTreeMap::from([("eth1".to_owned(), driver)]);
     Circuits::start(
         Arc::clone(books),

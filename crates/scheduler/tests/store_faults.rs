@@ -8,7 +8,7 @@ mod world;
 #[path = "rest/faulty_store.rs"]
 mod faulty_store;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,6 +20,7 @@ use lighthaul_booking::books::{Books, Config};
 use lighthaul_booking_client::json::{FlowAt, NewReservation, Timestamp};
 use lighthaul_booking_client::reservation::ReservationState;
 use lighthaul_calendar::Limits;
+use lighthaul_circuit::agent::LeasedCircuit;
 use lighthaul_circuit::circuit::{Circuit, CircuitId};
 use lighthaul_circuit::controller::Event;
 use lighthaul_scheduler::circuits::{CircuitDevices, CircuitUpdater};
@@ -31,6 +32,7 @@ struct Device {
     now: Arc<AtomicU64>,
     circuits: RefCell<BTreeMap<CircuitId, (Circuit, Instant)>>,
     events: RefCell<VecDeque<Event>>,
+    enabled_till: Cell<Instant>,
 }
 
 impl CircuitDevices for Device {
@@ -70,6 +72,31 @@ impl CircuitDevices for Device {
         let event = self.events.borrow_mut().pop_front()?;
         Some(("eth1".to_owned(), event))
     }
+
+    fn extend(&self, till: Instant) -> bool {
+        let is_enabled = self.now() < self.enabled_till.get();
+        if is_enabled {
+            self.enabled_till.set(till);
+        }
+        is_enabled
+    }
+
+    fn enable(
+        &self,
+        wanted: Vec<LeasedCircuit>,
+        till: Instant,
+    ) -> Vec<(CircuitId, lighthaul_circuit::error::Error)> {
+        self.enabled_till.set(till);
+        for one in wanted {
+            self.take(one.circuit, one.lease_till).unwrap();
+        }
+        Vec::new()
+    }
+
+    fn disable(&self) {
+        self.enabled_till.set(Instant::ZERO);
+        self.circuits.borrow_mut().clear();
+    }
 }
 
 /// Scheduler with a device, whose store can fail.
@@ -104,6 +131,7 @@ impl Site {
             now: Arc::clone(&now),
             circuits: RefCell::default(),
             events: RefCell::default(),
+            enabled_till: Cell::new(Instant::ZERO),
         };
         let updater = CircuitUpdater::new(Arc::clone(&books), device, Timestamp(BEGIN));
         Self {
@@ -183,14 +211,29 @@ fn circuits_outlive_a_store_that_fails_longer_than_their_leases() {
 }
 
 #[test]
-fn circuits_of_a_shared_store_end_with_their_leases() {
+fn devices_of_a_shared_store_are_left_alone_while_it_fails() {
     let site = Site::new(false);
     let id = site.reserve(1000, 5000);
-    site.become_health(AWAY);
-    site.pass(30);
-    assert!(site.carries(id));
-    site.pass(31);
-    assert!(!site.carries(id), "another instance may be the writer");
+    let is_enabled = || {
+        let device = site.updater.devices();
+        device.now() < device.enabled_till.get()
+    };
+    assert!(is_enabled());
+    for health in [AWAY, FULL] {
+        site.become_health(WORKS);
+        assert!(site.pass(2));
+        assert!(is_enabled() && site.carries(id));
+        site.become_health(health);
+        // a change of the books shows that the store cannot be written
+        let _ = site.books.reserve(&ada(), &all_for(1), None);
+        site.pass(1);
+        assert!(!is_enabled(), "another instance may be the writer");
+    }
+    site.become_health(WORKS);
+    // without a look at the books, as while a server hangs
+    assert!(site.pass(1));
+    site.now.fetch_add(11 * SECOND, Ordering::Relaxed);
+    assert!(!is_enabled());
 }
 
 #[test]

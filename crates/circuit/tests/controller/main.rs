@@ -43,6 +43,7 @@ fn failures(events: &[Event]) -> Vec<&str> {
         | Event::Changed { .. }
         | Event::Ended(..)
         | Event::Repaired(_)
+        | Event::Adopted(..)
         | Event::StaleRemoved(_)
         | Event::InspectFailed(_)
         | Event::Overflow(_) => None,
@@ -335,6 +336,11 @@ fn installed_circuits_are_compared_with_wanted_circuits() {
             .any(|event| matches!(event, Event::Changed { id: of, .. } if *of == CircuitId(id)))
     };
     assert!(!touched(1), "what is as it should be is left alone");
+    // the agent before may have ended before it reported the change
+    let adopted = |event: &&Event| matches!(event, Event::Adopted(..));
+    let adopted: Vec<&Event> = world.events.iter().filter(adopted).collect();
+    let rate = Some(Rate::from_mbps(100));
+    assert_eq!(adopted, [&Event::Adopted(CircuitId(1), rate)]);
     // another program changes a circuit later
     world.events.clear();
     world.device.install(standing(1, 1001, 999));
