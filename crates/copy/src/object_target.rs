@@ -1,4 +1,4 @@
-//! Directory in an object store, as the receiver of a copy uses it.
+//! Directory in an object store, as a daemon serves it to copies and other requests.
 //!
 //! An object gets its name only after all of its bytes were compared with the source: [`ObjectUpload::publish`] follows
 //! the comparison.
@@ -11,6 +11,8 @@ use std::fmt::{self, Debug, Formatter};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use lighthaul_files::listed::SourceEntries;
+use lighthaul_files::options::Options;
 use lighthaul_files::request::{FileReply, FileRequest};
 use lighthaul_session::error::Error;
 
@@ -22,6 +24,9 @@ pub trait ObjectTarget: Debug + Send + Sync {
     /// Opens the directory `path` for a copy.
     fn folder(&self, path: &Path) -> Result<Box<dyn ObjectFolder>, Error>;
 
+    /// Returns the entries of a copy from the store.
+    fn sources(&self, paths: &[SourcePath], options: &Options) -> Result<SourceEntries, Error>;
+
     /// Executes a request about objects, and passes each part of the reply to `say`. Objects that fail are parts of the
     /// reply. Returns the number of objects that are done.
     fn execute(
@@ -32,6 +37,15 @@ pub trait ObjectTarget: Debug + Send + Sync {
 
     /// Ends all requests, and gives up all uploads that are open, within this time. Later requests fail.
     fn close(&self, limit: Duration);
+}
+
+/// Object or directory that a copy reads.
+#[derive(Clone, Debug)]
+pub struct SourcePath {
+    /// Path in the store.
+    pub path: PathBuf,
+    /// True if it stands for the contents of a directory.
+    pub is_contents: bool,
 }
 
 /// Request about objects of a store.

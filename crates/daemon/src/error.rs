@@ -51,11 +51,11 @@ pub(crate) enum Fault {
         "the daemon there refuses unencrypted packets; omit --plain, or start it with `lighthaul serve --plain`"
     )]
     PlainDisabled,
-    /// The request needs another way to the object store.
+    /// A copy between two other hosts whose source is an object store.
     #[error(
-        "{0} is an object store, and the daemon there does not read it; use its own URL, as in s3://BUCKET"
+        "{0} is an object store, and the daemon there sends it to this host only; copy it here first, or use its own URL, as in s3://BUCKET"
     )]
-    StoreIsTarget(String),
+    StoreRelay(String),
     /// A request about a store and other paths.
     #[error("{0} is an object store: name its objects in a command of their own")]
     StoreAndOthers(String),
@@ -199,7 +199,7 @@ impl Coded for Fault {
             | Self::Narrowed(_)
             | Self::InvitedTwice
             | Self::NoSession => Code::Permission,
-            Self::StoreIsTarget(_)
+            Self::StoreRelay(_)
             | Self::StoreAndOthers(_)
             | Self::StoreOption(_)
             | Self::FilesFrom

@@ -10,8 +10,9 @@ use std::sync::Arc;
 
 use lighthaul_copy::message::Target;
 use lighthaul_copy::object_options;
-use lighthaul_copy::object_target::ObjectTarget;
+use lighthaul_copy::object_target::{ObjectTarget, SourcePath};
 use lighthaul_files::digest::DigestKind;
+use lighthaul_files::listed::SourceEntries;
 use lighthaul_files::options::{DeltaMode, Options};
 use lighthaul_files::request::{FileInfo, FileKind, FileRequest};
 use lighthaul_fs::file_access::FileAccess;
@@ -59,6 +60,25 @@ fn top(settings: &Settings) -> &Path {
     settings.root.as_deref().unwrap_or_else(|| Path::new("/"))
 }
 
+/// Returns the entries of a copy from a store, if the paths are in one. Limits the options to those that stores have.
+pub(crate) fn sources(
+    settings: &Settings,
+    rights: &Rights,
+    (paths, options): (&[Vec<u8>], &mut Options),
+) -> Result<Option<SourceEntries>, Error> {
+    let Some((store, inside)) = of_request(settings, rights, paths)? else {
+        return Ok(None);
+    };
+    check_sources(options)?;
+    options.delta = DeltaMode::Never;
+    let is_contents = paths.iter().map(|path| path.ends_with(b"/"));
+    let paths = inside.into_iter().zip(is_contents);
+    let paths: Vec<_> = paths
+        .map(|(path, is_contents)| SourcePath { path, is_contents })
+        .collect();
+    store.sources(&paths, options).map(Some)
+}
+
 /// Returns the store that has all of these paths, with the paths in it, or none if no store has any of them.
 pub(crate) fn of_request(
     settings: &Settings,
@@ -87,14 +107,14 @@ pub(crate) fn of_request(
 /// Store, and paths in it.
 type StoreOfPaths = (Arc<dyn ObjectTarget>, Vec<PathBuf>);
 
-/// Refuses requests for what is in stores, except copies to them and requests about their objects.
+/// Refuses requests that stores do not serve: copies to other daemons, and requests that also name other paths.
 pub(crate) fn check_request(
     settings: &Settings,
     rights: &Rights,
     request: &Request,
 ) -> Result<(), Error> {
     let paths: Vec<&[u8]> = match request {
-        Request::Send { paths, .. } => paths.iter().map(Vec::as_slice).collect(),
+        Request::Send { paths, .. } => return of_request(settings, rights, paths).map(|_| ()),
         Request::Relay { relay, .. } => relay.paths.iter().map(Vec::as_slice).collect(),
         Request::Files(request) => {
             return of_request(settings, rights, request.paths()).map(|_| ());
@@ -111,7 +131,7 @@ pub(crate) fn check_request(
         .into_iter()
         .find_map(|path| find(settings, rights, as_path(path)));
     match found {
-        Some((name, ..)) => Err(Fault::StoreIsTarget(name.to_owned()).into()),
+        Some((name, ..)) => Err(Fault::StoreRelay(name.to_owned()).into()),
         None => Ok(()),
     }
 }
@@ -182,7 +202,7 @@ fn as_path(path: &[u8]) -> &Path {
     Path::new(OsStr::from_bytes(path))
 }
 
-/// Refuses options without a meaning for object stores.
+/// Refuses options without a meaning for objects that are written.
 fn check(options: &Options) -> Result<(), Error> {
     let refused = object_options::refused(options).or_else(|| {
         object_options::first(&[
@@ -196,6 +216,21 @@ fn check(options: &Options) -> Result<(), Error> {
                 options.digest == DigestKind::Blake3,
                 "--digest=blake3 or --plain",
             ),
+        ])
+    });
+    match refused {
+        Some(name) => Err(Fault::StoreOption(name).into()),
+        None => Ok(()),
+    }
+}
+
+/// Refuses options without a meaning for objects that are read.
+fn check_sources(options: &Options) -> Result<(), Error> {
+    let refused = object_options::refused(options).or_else(|| {
+        object_options::first(&[
+            (options.checksum, "--checksum"),
+            (options.listed, "--files-from"),
+            (options.striped.is_some(), "a copy over several hosts"),
         ])
     });
     match refused {
@@ -225,6 +260,10 @@ mod tests {
         }
 
         fn folder(&self, _: &Path) -> Result<Box<dyn ObjectFolder>, Error> {
+            Err(Fault::NoResult.into())
+        }
+
+        fn sources(&self, _: &[SourcePath], _: &Options) -> Result<SourceEntries, Error> {
             Err(Fault::NoResult.into())
         }
 

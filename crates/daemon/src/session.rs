@@ -287,8 +287,12 @@ fn work(
             Ok(Summary::default())
         }
         Request::Files(request) => serve_file_request(session, &request, (own, rights)),
-        Request::Send { paths, options } => {
-            let finds = finds((own, rights), &paths, &options, None)?;
+        Request::Send { paths, mut options } => {
+            let in_store = served_stores::sources(own, rights, (&paths, &mut options))?;
+            let finds = match in_store {
+                Some(finds) => finds,
+                None => finds((own, rights), &paths, &options, None)?,
+            };
             agree()?;
             let settings = send::Settings {
                 known: Some(known),

@@ -13,7 +13,8 @@
 //! - [`delta`]: search of a changed file for what its old version has
 //! - [`request`]: requests about files; [`execute`]: their execution; [`remote`]: execution for a
 //!   peer
-//! - [`free_space`]: comparison with the size of wanted files; [`source_names`]: names at the source
+//! - [`free_space`]: comparison with the size of wanted files; [`source_names`]: names at the source;
+//!   [`source_store`]: contents of sources
 //! - [`list_check`]: entries that a peer may list; [`folder_set`]: directories of a list
 //! - [`special`]: devices, FIFOs and sockets; [`notes`]: messages that are shown once
 
@@ -45,6 +46,7 @@ pub mod remote;
 pub mod request;
 pub mod skip;
 pub mod source_names;
+pub mod source_store;
 pub mod special;
 pub mod stage_log;
 pub mod sums;

@@ -19,6 +19,7 @@ use crate::list::{ListedPath, PathList};
 use crate::manifest::{Entry, EntryKind};
 use crate::naming::Naming;
 use crate::object::Span;
+use crate::source_store::SourceStore;
 use crate::walk::{Found, Walk, WalkOptions};
 
 /// Source of entries for a copy.
@@ -31,6 +32,8 @@ pub struct SourceEntries {
     pub top: Option<PathBuf>,
     /// Origin of the entries.
     pub from: Origin,
+    /// Store that has the entries, if `access` has not.
+    pub store: Option<Arc<dyn SourceStore>>,
 }
 
 /// Origin of entries.
@@ -49,6 +52,7 @@ impl SourceEntries {
             naming: walk.naming,
             top: walk.top(),
             from: Origin::Local(Box::new(walk)),
+            store: None,
         }
     }
 
@@ -65,6 +69,7 @@ impl SourceEntries {
             naming: Naming::Contents,
             top: None,
             from: Origin::Local(Box::new(listed)),
+            store: None,
         }
     }
 
@@ -78,6 +83,22 @@ impl SourceEntries {
             naming: Naming::Contents,
             top: None,
             from: Origin::Local(Box::new(found)),
+            store: None,
+        }
+    }
+
+    /// Returns the entries of an iterator over objects of a store. `access` has no files.
+    pub fn from_store(
+        (access, store): (FileAccess, Arc<dyn SourceStore>),
+        naming: Naming,
+        found: impl Iterator<Item = Found> + Send + 'static,
+    ) -> Self {
+        Self {
+            access: Arc::new(access),
+            naming,
+            top: None,
+            from: Origin::Local(Box::new(found)),
+            store: Some(store),
         }
     }
 
@@ -88,6 +109,7 @@ impl SourceEntries {
             naming: Naming::Contents,
             top: None,
             from: Origin::Remote(base),
+            store: None,
         }
     }
 }

@@ -5,13 +5,13 @@ use std::path::Path;
 use lighthaul_copy::contents::{Content, ContentsLimit};
 use lighthaul_files::digest::{Digest, DigestKind, Digester};
 use lighthaul_files::manifest::Entry;
-use lighthaul_fs::file_access::FileAccess;
+use lighthaul_files::source_store::Sources;
 use lighthaul_fs::meta::Meta;
 
 /// Reader of contents.
 #[derive(Debug)]
 pub(super) struct ContentsReader<'a> {
-    pub(super) access: &'a FileAccess,
+    pub(super) sources: &'a Sources,
     /// Kind of the contents' digests.
     pub(super) digest: DigestKind,
     pub(super) limit: ContentsLimit,
@@ -30,7 +30,7 @@ impl ContentsReader<'_> {
         if len == 0 || entry.data.is_some() || !self.limit.take(len) {
             return None;
         }
-        let file = self.access.file(place).ok()?;
+        let file = self.sources.file(place).ok()?;
         let mut bytes = vec![0; usize::try_from(len).ok()?];
         let read = file.read_at(&mut bytes, 0).ok()?;
         let is_unchanged = read == bytes.len() && file.version().ok()? == meta?.version();

@@ -23,7 +23,7 @@ use lighthaul_files::delta::summer::{Summer, block_len};
 use lighthaul_files::digest::{Digest, DigestKind};
 use lighthaul_files::object::{Piece, Span};
 use lighthaul_files::options::DeltaMode;
-use lighthaul_fs::disk::InputFile;
+use lighthaul_files::source_store::SourceFile;
 use lighthaul_io::crypto::identity::random_octets;
 use lighthaul_session::error::Error;
 
@@ -154,7 +154,7 @@ impl DeltaSender<'_> {
 
     fn search(&self, next: &Begun, begun: &mut VecDeque<Begun>) -> Result<(), Stop> {
         let file = &next.file;
-        let input = self.transfer.access.file(&file.item.place);
+        let input = self.transfer.sources.file(&file.item.place);
         let input = input.map_err(|error| Stop::File(unreadable(&file.item, &error)))?;
         let mut search = Search {
             sender: self,
@@ -188,7 +188,7 @@ impl DeltaSender<'_> {
 struct Search<'s, 'a> {
     sender: &'s DeltaSender<'a>,
     file: &'s DeltaFile,
-    input: InputFile,
+    input: SourceFile,
     block: u64,
     /// Stretch that was not sent yet.
     stretch: Stretch,

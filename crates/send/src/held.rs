@@ -7,8 +7,8 @@ use lighthaul_copy::error::Fault;
 use lighthaul_copy::message::{HeldDigest, Message};
 use lighthaul_copy::report::Report;
 use lighthaul_files::digest::{Digest, Digester};
-use lighthaul_fs::disk::InputFile;
-use lighthaul_session::error::{Error, FileAction};
+use lighthaul_files::source_store::{self, SourceFile};
+use lighthaul_session::error::Error;
 
 use super::item::Item;
 use super::queue::HeldRange;
@@ -47,7 +47,7 @@ impl HeldReader<'_> {
     fn digest(
         &self,
         held: &HeldRange,
-        open: &mut Option<(u64, InputFile)>,
+        open: &mut Option<(u64, SourceFile)>,
     ) -> Result<Digest, Error> {
         let (piece, item) = (held.piece, &held.item);
         if open.as_ref().is_none_or(|(entry, _)| *entry != piece.entry) {
@@ -56,7 +56,8 @@ impl HeldReader<'_> {
         let Some((_, file)) = open else {
             return Err(changed(item));
         };
-        let read = |at: u64, buffer: &mut [u8]| file.read_at(buffer, piece.offset + at);
+        let read =
+            |at: u64, buffer: &mut [u8]| file.read_in(buffer, piece.offset + at, piece.end());
         let digest = Digester::compute(held.digest, piece.len, read);
         let digest = digest.map_err(|error| unreadable(item, &error))?;
         match item.is_unchanged(file) {
@@ -65,8 +66,8 @@ impl HeldReader<'_> {
         }
     }
 
-    fn open(&self, item: &Item) -> Result<InputFile, Error> {
-        let file = self.transfer.access.file(&item.place);
+    fn open(&self, item: &Item) -> Result<SourceFile, Error> {
+        let file = self.transfer.sources.file(&item.place);
         file.map_err(|error| unreadable(item, &error))
     }
 }
@@ -76,7 +77,7 @@ pub(super) fn unreadable(item: &Item, error: &io::Error) -> Error {
     if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::UnexpectedEof) {
         return changed(item);
     }
-    Error::file(FileAction::Read, &item.place, error)
+    source_store::unreadable(&item.place, error)
 }
 
 /// Returns the error of a file that has changed.

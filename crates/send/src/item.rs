@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use lighthaul_fs::disk::InputFile;
+use lighthaul_files::source_store::SourceFile;
 
 /// File that the receiver may request.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ pub(crate) struct Item {
 
 impl Item {
     /// Returns true if `file` is still the version that was listed.
-    pub(crate) fn is_unchanged(&self, file: &InputFile) -> io::Result<bool> {
+    pub(crate) fn is_unchanged(&self, file: &SourceFile) -> io::Result<bool> {
         Ok(file.version()?.mark() == self.version)
     }
 }

@@ -346,10 +346,7 @@ impl<'a> PathSetup<'a> {
         lane.share = common.trc.is_none().then(|| Arc::clone(&common.share));
         let (told, reports) = channel();
         let kind = transfer.options().digest;
-        let from = (
-            Arc::clone(&transfer.access),
-            Arc::clone(&transfer.threads.work),
-        );
+        let from = (transfer.sources.clone(), Arc::clone(&transfer.threads.work));
         let source = FileSource::new(from, (kind, open_max), told);
         Ok(SendLane {
             common: common.clone(),

@@ -119,7 +119,7 @@ impl Scan<'_> {
             ContentsLimit::none()
         };
         ContentsReader {
-            access: &self.transfer.access,
+            sources: &self.transfer.sources,
             digest: options.digest,
             limit,
         }
@@ -271,7 +271,7 @@ impl Scan<'_> {
         let EntryKind::File(size) = entry.kind else {
             return None;
         };
-        let file = self.transfer.access.file(place).ok()?;
+        let file = self.transfer.sources.file(place).ok()?;
         let read = |at: u64, buffer: &mut [u8]| file.read_at(buffer, at);
         let digest = Digester::compute(digest::DigestKind::Blake3, size, read).ok()?;
         let is_unchanged = file.version().ok()? == meta?.version();

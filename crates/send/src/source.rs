@@ -13,18 +13,17 @@ use lighthaul_copy::error::Fault;
 use lighthaul_copy::report::Report;
 use lighthaul_copy::work::Work;
 use lighthaul_files::digest::{DigestKind, Digester};
-use lighthaul_fs::disk::InputFile;
-use lighthaul_fs::file_access::FileAccess;
+use lighthaul_files::source_store::{SourceFile, Sources, unreadable};
 use lighthaul_io::error::Error as World;
 use lighthaul_io::store::read_ahead::Source;
-use lighthaul_session::error::{Code, Error, FileAction};
+use lighthaul_session::error::{Code, Error};
 
 use super::queue::PlannedObject;
 
 /// Reader of the objects of one lane.
 #[derive(Debug)]
 pub(crate) struct FileSource {
-    access: Arc<FileAccess>,
+    sources: Sources,
     work: Arc<Work>,
     kind: DigestKind,
     /// Maximum number of files that are open at a time.
@@ -40,7 +39,7 @@ struct Reading {
     plan: Arc<PlannedObject>,
     open_max: usize,
     /// Open files, by the numbers of their entries.
-    open: BTreeMap<u64, InputFile>,
+    open: BTreeMap<u64, SourceFile>,
     /// Unfinished digests, by piece.
     digester: BTreeMap<usize, Digester>,
     done: Vec<Option<Report>>,
@@ -53,12 +52,12 @@ struct Reading {
 impl FileSource {
     /// Creates a source of files in `access`.
     pub(crate) fn new(
-        (access, work): (Arc<FileAccess>, Arc<Work>),
+        (sources, work): (Sources, Arc<Work>),
         (kind, open_max): (DigestKind, usize),
         reports: Sender<(u64, Vec<Report>)>,
     ) -> Self {
         Self {
-            access,
+            sources,
             work,
             kind,
             open_max,
@@ -84,11 +83,12 @@ impl Reading {
     }
 
     /// Reads a part of piece `index`. Bytes that cannot be read are zero, and the file has failed.
-    fn piece(&mut self, access: &FileAccess, index: usize, at: u64, buffer: &mut [u8]) {
-        let offset = self.plan.layout.pieces()[index].offset + at;
+    fn piece(&mut self, sources: &Sources, index: usize, at: u64, buffer: &mut [u8]) {
+        let piece = self.plan.layout.pieces()[index];
+        let offset = piece.offset + at;
         let done = match self
-            .file(access, index)
-            .map(|file| file.read_at(buffer, offset))
+            .file(sources, index)
+            .map(|file| file.read_in(buffer, offset, piece.end()))
         {
             Ok(Ok(done)) => done,
             Ok(Err(error)) | Err(error) => {
@@ -113,8 +113,7 @@ impl Reading {
         if error.kind() == std::io::ErrorKind::NotFound {
             return self.fail(index, "it was removed before it was read");
         }
-        let place = &self.plan.items[index].place;
-        let error = Error::file(FileAction::Read, place, error);
+        let error = unreadable(&self.plan.items[index].place, error);
         self.note(index, error);
     }
 
@@ -123,14 +122,14 @@ impl Reading {
         self.failed.entry(entry).or_insert(error);
     }
 
-    fn file(&mut self, access: &FileAccess, index: usize) -> std::io::Result<&InputFile> {
+    fn file(&mut self, sources: &Sources, index: usize) -> std::io::Result<&SourceFile> {
         let entry = self.plan.layout.pieces()[index].entry;
         if !self.open.contains_key(&entry) {
             if self.open.len() >= self.open_max {
                 self.open.pop_first();
             }
             let item = Arc::clone(&self.plan.items[index]);
-            let file = access.file(&item.place)?;
+            let file = sources.file(&item.place)?;
             if !item.is_unchanged(&file)? {
                 self.fail(index, "it changed after it was listed");
             }
@@ -200,7 +199,7 @@ impl Source for FileSource {
             buffer[filled..part.range.start].fill(0);
             filled = part.range.end;
             object.piece(
-                &self.access,
+                &self.sources,
                 part.index,
                 part.at,
                 &mut buffer[part.range.clone()],
@@ -233,6 +232,7 @@ mod tests {
 
     use lighthaul_files::digest::Digest;
     use lighthaul_files::object::{LARGE, Layout, Piece, Span};
+    use lighthaul_fs::file_access::FileAccess;
 
     use super::super::item::Item;
     use super::*;
@@ -276,7 +276,7 @@ mod tests {
     /// Returns a source that sends these ranges as object 7, and its reports.
     fn begin(open_max: usize, ranges: &[(&Arc<Item>, Span)]) -> (FileSource, Reports) {
         let (reports, sent) = channel();
-        let surroundings = (Arc::new(FileAccess::anywhere()), Arc::default());
+        let surroundings = (Arc::new(FileAccess::anywhere()).into(), Arc::default());
         let mut source = FileSource::new(surroundings, (DigestKind::Crc128, open_max), reports);
         let mut entries: Vec<&Path> = ranges
             .iter()

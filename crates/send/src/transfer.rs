@@ -9,6 +9,7 @@ use lighthaul_copy::thread_group::ThreadGroup;
 use lighthaul_copy::watch::CopyEvent;
 use lighthaul_files::listed::SourceEntries;
 use lighthaul_files::options::Options;
+use lighthaul_files::source_store::Sources;
 use lighthaul_fs::file_access::FileAccess;
 use lighthaul_io::control::Stream;
 use lighthaul_session::choose::Choice;
@@ -39,6 +40,8 @@ pub(super) struct Transfer<'a> {
     pub(super) learned: SharedLearned,
     /// Part of the file system with the sources.
     pub(super) access: Arc<FileAccess>,
+    /// Contents of the sources.
+    pub(super) sources: Sources,
     pub(super) settings: Settings,
     /// Path whose rate was measured, or is known.
     pub(super) path: OnceLock<KnownPath>,
@@ -63,6 +66,10 @@ impl<'a> Transfer<'a> {
             monitor: Monitor::default(),
             learned: SharedLearned::default(),
             access: Arc::clone(&finds.access),
+            sources: Sources {
+                access: Arc::clone(&finds.access),
+                store: finds.store.clone(),
+            },
             settings,
             path: OnceLock::new(),
             diverted: AtomicBool::new(false),

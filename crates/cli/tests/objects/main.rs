@@ -25,6 +25,7 @@ mod served_daemon;
 mod served_end;
 mod served_lists;
 mod served_names;
+mod served_reads;
 mod server;
 mod verified;
 mod web;

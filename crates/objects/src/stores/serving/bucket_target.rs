@@ -9,8 +9,11 @@ use lighthaul_buckets::attributes::{Condition, Stamp};
 use lighthaul_buckets::call_error::{CallError, Reason};
 use lighthaul_buckets::client::Patience;
 use lighthaul_copy::object_target::{
-    NewObject, ObjectFolder, ObjectTarget, ObjectUpload, StoreRequest, StoredObject, WriteCondition,
+    NewObject, ObjectFolder, ObjectTarget, ObjectUpload, SourcePath, StoreRequest, StoredObject,
+    WriteCondition,
 };
+use lighthaul_files::listed::SourceEntries;
+use lighthaul_files::options::Options;
 use lighthaul_files::request::FileReply;
 use lighthaul_remote::place::Place;
 use lighthaul_session::error::Error;
@@ -19,12 +22,13 @@ use crate::fault::Fault;
 use crate::spool_space::SpoolPlace;
 use crate::stores::job::PART;
 use crate::stores::keys;
-use crate::stores::object_names::unusable;
 use crate::stores::places;
 use crate::stores::requests::{Executor, Names};
 use crate::stores::serving::bucket_upload::BucketUpload;
 use crate::stores::serving::client_errors::of_request;
+use crate::stores::serving::client_paths::key;
 use crate::stores::serving::served_bucket::ServedBucket;
+use crate::stores::serving::served_sources::Served;
 use crate::stores::serving::spool::remove_leftovers;
 use crate::stores::serving::upload_target::Target;
 
@@ -128,6 +132,15 @@ impl ObjectTarget for BucketTarget {
         }))
     }
 
+    fn sources(&self, paths: &[SourcePath], options: &Options) -> Result<SourceEntries, Error> {
+        let served = Served {
+            shared: &self.shared,
+            prefix: &self.prefix,
+            top: &self.top,
+        };
+        served.entries(paths, options)
+    }
+
     fn execute(
         &self,
         request: &StoreRequest<'_>,
@@ -185,11 +198,6 @@ impl ObjectFolder for Folder {
         };
         Ok(Box::new(BucketUpload::new(&self.shared, target)?))
     }
-}
-
-/// Returns the key of a path in a directory with this prefix, which clients see at `folder`.
-fn key(prefix: &str, path: &Path, folder: &Path) -> Result<String, Error> {
-    keys::key_of(prefix, path).map_err(|why| unusable(&folder.join(path).to_string_lossy(), why))
 }
 
 /// Maximum number of requests to a bucket at a time, of all clients.

@@ -4,6 +4,8 @@
 //!   `completion`: its end; `upload_target`: the object
 //! - `open_parts`: parts whose bytes have come so far; `spool`: their bytes; `served_bucket`: limits of all uploads;
 //!   `open_uploads`: those that are given up when the daemon ends; `client_errors`: errors without what only the daemon may know
+//! - `served_sources`: what a copy reads; `object_walk`: its list of objects; `key_order`: their order; `object_reader`: their bytes; `object_sums`:
+//!   their checksums; `client_paths`: keys of paths
 //!
 //! ```text
 //! bytes in any order --> spool --> complete part: read back, compared with its checksum --> request to the store
@@ -15,9 +17,15 @@ pub(crate) mod bucket_target;
 
 mod bucket_upload;
 pub(crate) mod client_errors;
+mod client_paths;
 mod completion;
+mod key_order;
+mod object_reader;
+mod object_sums;
+mod object_walk;
 mod open_parts;
 mod open_uploads;
 mod served_bucket;
+mod served_sources;
 mod spool;
 mod upload_target;

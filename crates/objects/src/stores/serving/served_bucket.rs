@@ -1,4 +1,4 @@
-//! A bucket that a daemon serves: its client, and the memory and files that all uploads to it share.
+//! A bucket that a daemon serves: its client, and the memory and files that all copies to and from it share.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -34,6 +34,8 @@ pub(crate) struct ServedBucket {
     pub(crate) uploads: Arc<OpenUploads>,
     /// Room for complete parts in memory, in KiB.
     memory: Arc<Semaphore>,
+    /// Room for blocks in memory that are read ahead, in KiB.
+    ahead: Arc<Semaphore>,
     /// Space of incomplete parts on disk.
     pub(crate) space: Arc<SpoolSpace>,
     spool_folder: PathBuf,
@@ -50,6 +52,7 @@ impl ServedBucket {
             ends: watch::Sender::new(false),
             uploads: Arc::default(),
             memory: Arc::new(Semaphore::new(MEMORY_KIB as usize)),
+            ahead: Arc::new(Semaphore::new(AHEAD_KIB as usize)),
             space: Arc::clone(&spool.space),
             spool_folder: spool.folder.clone(),
             spools: Mutex::default(),
@@ -62,6 +65,12 @@ impl ServedBucket {
         let wanted = wanted.clamp(1, MEMORY_KIB);
         let room = Arc::clone(&self.memory).acquire_many_owned(wanted);
         self.wait(async { room.await.map_err(|_| ended()) })
+    }
+
+    /// Returns room for a block that is read ahead, if there is any now.
+    pub(crate) fn free_room(&self, bytes: u64) -> Option<OwnedSemaphorePermit> {
+        let wanted = u32::try_from(bytes.div_ceil(1024)).ok()?;
+        Arc::clone(&self.ahead).try_acquire_many_owned(wanted).ok()
     }
 
     /// Waits for the end of requests, or of the daemon.
@@ -204,3 +213,5 @@ const ABORTS_MAX: usize = 16;
 const LOOK: Duration = Duration::from_millis(20);
 /// Complete parts in memory, of all copies to a bucket, in KiB.
 const MEMORY_KIB: u32 = 128 << 10;
+/// Blocks that are read ahead, of all copies from a bucket, in KiB.
+const AHEAD_KIB: u32 = 128 << 10;
