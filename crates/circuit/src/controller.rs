@@ -13,7 +13,7 @@ use lighthaul_calendar::freed_capacity::FreedCapacity;
 
 use crate::circuit::{Circuit, CircuitId};
 use crate::driver::{Capabilities, InstalledCircuit};
-use crate::error::{Conflict, Error, Misuse, Result};
+use crate::error::{Cause, Conflict, Error, Misuse, Result};
 use crate::flow::Flow;
 use crate::timer::Timer;
 
@@ -22,8 +22,8 @@ use crate::timer::Timer;
 pub struct Controller {
     capabilities: Capabilities,
     entries: BTreeMap<CircuitId, Entry>,
-    /// Circuits at the device that are not wanted. They use capacity until they are removed.
-    stale: Vec<InstalledCircuit>,
+    /// Circuits at the device that are not wanted, and the times of their removals. They use capacity until then.
+    stale: Vec<(InstalledCircuit, Instant)>,
     /// True after the first inspection of the device.
     was_inspected: bool,
     inspect_at: Instant,
@@ -105,7 +105,7 @@ struct Entry {
 }
 
 /// State of a circuit at the device, as far as known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Installed {
     Nothing,
     Rate(Option<Rate>),
@@ -229,7 +229,8 @@ impl Controller {
         }
         let till = self.next_change(now).min(guard_end);
         let leaving = self.first(|entry| matches!(entry.stage, Stage::Ending(_)));
-        if let Some(id) = leaving.or_else(|| self.stale.first().map(|one| one.id)) {
+        let mut stale = self.stale.iter().filter(|(_, at)| *at <= now);
+        if let Some(id) = leaving.or_else(|| stale.next().map(|(one, _)| one.id)) {
             return Work::Remove(id);
         }
         let is_unmade =
@@ -288,7 +289,13 @@ impl Controller {
                     Event::Created(id)
                 }
             }
-            Err(why) => entry.fail(now, &why),
+            Err(why) => {
+                if why.cause() == Cause::NoAnswer && entry.installed < Installed::Rate(rate) {
+                    // the device may have made the change
+                    entry.installed = Installed::Rate(rate);
+                }
+                entry.fail(now, &why)
+            }
         };
         self.push_event(event);
     }
@@ -296,15 +303,17 @@ impl Controller {
     /// Handles the result of a removal.
     pub fn handle_removed(&mut self, now: Instant, id: CircuitId, answer: Result<()>) {
         let Some(entry) = self.entries.get_mut(&id) else {
-            // the next inspection finds the circuit again if it was not removed
-            for one in self.stale.extract_if(.., |one| one.id == id) {
+            if answer.is_err() {
+                let failed = self.stale.iter_mut().filter(|(one, _)| one.id == id);
+                failed.for_each(|(_, at)| *at = now + RETRY);
+                return;
+            }
+            for (one, _) in self.stale.extract_if(.., |(one, _)| one.id == id) {
                 let rates = [bps_of(one.rate), 0];
                 self.freed
                     .change(now, one.flow, rates, self.capabilities.guard());
             }
-            if answer.is_ok() {
-                self.push_event(Event::StaleRemoved(id));
-            }
+            self.push_event(Event::StaleRemoved(id));
             return;
         };
         match (answer, entry.stage) {
@@ -337,10 +346,8 @@ impl Controller {
             }
         };
         self.inspect_at = now + INSPECT_INTERVAL;
-        let mut found: BTreeMap<CircuitId, &InstalledCircuit> = standing
-            .iter()
-            .map(|standing| (standing.id, standing))
-            .collect();
+        let found = standing.iter().map(|standing| (standing.id, standing));
+        let mut found: BTreeMap<CircuitId, &InstalledCircuit> = found.collect();
         let mut news = Vec::new();
         for (id, entry) in &mut self.entries {
             let truth = match found.remove(id) {
@@ -363,7 +370,7 @@ impl Controller {
                 entry.timer = self.capabilities.timer_max.map(|_| expiring);
             }
         }
-        self.stale = found.into_values().cloned().collect();
+        self.stale = found.into_values().map(|one| (one.clone(), now)).collect();
         for event in news {
             self.push_event(event);
         }
@@ -435,12 +442,11 @@ impl Controller {
                 continue;
             }
             let is_over = entry.circuit.trc.end() <= now;
-            let ending = if is_over {
+            entry.stage = Stage::Ending(if is_over {
                 Ending::Completed
             } else {
                 Ending::Expired
-            };
-            entry.stage = Stage::Ending(ending);
+            });
             entry.due = entry.end();
         }
     }
@@ -456,10 +462,11 @@ impl Controller {
         expiring.collect()
     }
 
-    /// Returns the time at which the next timer must be renewed.
+    /// Returns the time at which the next timer must be renewed, or the next stale circuit be removed.
     fn next_renewal(&self, now: Instant) -> Instant {
         let times = self.entries.values().map(|entry| entry.renew_at(now));
-        times.min().unwrap_or(Instant::NEVER)
+        let times = times.chain(self.stale.iter().map(|(_, at)| *at));
+        times.fold(Instant::NEVER, Instant::min)
     }
 
     /// Returns the circuits whose installed and wanted rates satisfy `is_it`, with the wanted rates at `now`.
@@ -492,12 +499,13 @@ impl Controller {
         mut up: Vec<(CircuitId, Option<Rate>)>,
     ) -> (Vec<(CircuitId, Option<Rate>)>, Instant) {
         let mut freed = self.freed.in_use(now);
-        if freed == 0 && self.stale.is_empty() {
+        let is_whole = |entry: &Entry| !matches!(entry.stage, Stage::Failed(_));
+        if freed == 0 && self.stale.is_empty() && self.entries.values().all(is_whole) {
             return (up, Instant::NEVER);
         }
         let most = self.capabilities.rate_max.as_bps();
         let wanted = self.entries.values().map(Entry::installed_bps);
-        let stale = self.stale.iter().map(|one| bps_of(one.rate));
+        let stale = self.stale.iter().map(|(one, _)| bps_of(one.rate));
         let mut used = wanted.chain(stale).fold(0, u64::saturating_add);
         let count = up.len();
         up.retain(|(id, wanted)| {
@@ -527,8 +535,7 @@ impl Controller {
     }
 
     fn first(&self, is_it: impl Fn(&Entry) -> bool) -> Option<CircuitId> {
-        let found = self.entries.iter().find(|(_, entry)| is_it(entry));
-        found.map(|(id, _)| *id)
+        (self.entries.iter().find(|(_, entry)| is_it(entry))).map(|(id, _)| *id)
     }
 
     fn push_event(&mut self, event: Event) {

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test")]
 
 mod guard_times;
+mod misbehaving;
 mod timers;
 
 use std::collections::BTreeMap;
@@ -341,6 +342,8 @@ fn installed_circuits_are_compared_with_wanted_circuits() {
     let adopted: Vec<&Event> = world.events.iter().filter(adopted).collect();
     let rate = Some(Rate::from_mbps(100));
     assert_eq!(adopted, [&Event::Adopted(CircuitId(1), rate)]);
+    let repaired = |event: &Event| matches!(event, Event::Repaired(_));
+    assert!(!world.events.iter().any(repaired), "{:?}", world.events);
     // another program changes a circuit later
     world.events.clear();
     world.device.install(standing(1, 1001, 999));
@@ -359,6 +362,7 @@ fn changed_circuit_is_corrected_within_a_minute() {
     let mut world = World::calm();
     let wanted = circuit(1, "0s-99s 100M");
     world.put(wanted.clone());
+    world.put(circuit(2, "0s-99s 100M"));
     world.run(at(1000));
     let flow = Some(wanted.flow);
     world.device.install(InstalledCircuit {
@@ -367,7 +371,9 @@ fn changed_circuit_is_corrected_within_a_minute() {
         rate: None,
     });
     world.run(at(60_000));
-    assert!(world.events.contains(&Event::Repaired(wanted.id)));
+    let repaired = world.events.iter();
+    let repaired = repaired.filter(|event| matches!(event, Event::Repaired(_)));
+    assert!(repaired.eq([&Event::Repaired(wanted.id)]));
     assert_eq!(
         world.device.circuits()[&wanted.id].rate,
         Some(Rate::from_mbps(100))
@@ -426,6 +432,8 @@ fn impossible_circuits_are_refused_with_a_reason() {
         .put(world.now, circuit(11, "1s-2s 1M"), at(900))
         .unwrap_err();
     assert!(full.to_string().contains("10 circuits already"), "{full}");
+    // a known one gets another vector
+    world.put(circuit(10, "1s-2s 2M"));
     assert!(world.controller.release(world.now, CircuitId(99)).is_err());
 }
 

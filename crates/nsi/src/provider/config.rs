@@ -226,18 +226,71 @@ mod tests {
             ("urn:n:a", "a")
         );
         assert_eq!(config.name, "urn:n");
+        assert_eq!(
+            (config.url, config.service_type.as_str()),
+            (None, ETHERNET_SERVICE)
+        );
+    }
+
+    #[test]
+    fn settings_replace_defaults() {
+        let text = GOOD.replace(
+            "network",
+            "name = 'N'\nurl = 'https://s.example/'\nservice_type = 'urn:s'\nnetwork",
+        );
+        let text = text.replace("port = 'a'", "port = 'a'\nnode = 'b'");
+        let config = Config::parse(&text).unwrap();
+        assert_eq!(config.name, "N");
+        assert_eq!(config.url.as_deref(), Some("https://s.example"));
+        assert_eq!(config.service_type, "urn:s");
+        assert_eq!(
+            (config.stps[0].port.as_str(), config.stps[0].node.as_str()),
+            ("a", "b")
+        );
+    }
+
+    #[test]
+    fn settings_without_points_or_requesters_are_refused() {
+        let place = |name: &str| GOOD.find(name).unwrap();
+        let (stp, requester) = (place("[[stp]]"), place("[[requester]]"));
+        let without = [
+            (format!("{}{}", &GOOD[..stp], &GOOD[requester..]), "stp"),
+            (GOOD[..requester].to_owned(), "requester"),
+        ];
+        for (text, what) in without {
+            assert_eq!(Config::parse(&text), Err(ConfigError::Empty(what)));
+        }
     }
 
     #[test]
     fn faulty_settings_are_refused() {
         for (from, to, says) in [
             ("'urn:p'", "'p'", "is not a URN"),
+            ("'urn:p'", "'urn:p?x'", "is not a URN"),
+            ("'urn:p'", "'urn:p x'", "is not a URN"),
+            ("port = 'a'", "port = 'a?vlan=7'", "is not a URN"),
+            ("network = 'urn:n'", "network = 'n'", "is not a URN"),
             ("'urn:r'", "'urn:p'", "listed twice"),
             ("r.example/nsi/", "r.example", "permits too much"),
             ("https://r.example/nsi/", "https://", "permits too much"),
             (
                 "https://r.example/nsi/",
                 "ftp://r.example/",
+                "permits too much",
+            ),
+            (
+                "https://r.example/nsi/",
+                "https:///nsi/",
+                "permits too much",
+            ),
+            (
+                "https://r.example/nsi/",
+                "https://a@r.example/nsi/",
+                "permits too much",
+            ),
+            (
+                "https://r.example/nsi/",
+                "https://r.example/../",
                 "permits too much",
             ),
             ("7,10-12", "0", "are no VLANs"),
@@ -280,5 +333,8 @@ mod tests {
         ] {
             assert!(!requester.permits(url), "{url}");
         }
+        let long = |length: usize| format!("{:x<length$}", requester.reply_to[0]);
+        assert!(requester.permits(&long(2048)));
+        assert!(!requester.permits(&long(2049)));
     }
 }

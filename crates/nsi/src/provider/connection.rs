@@ -156,3 +156,118 @@ impl Connection {
 
 /// Number of notifications and results that are kept for each connection.
 const KEPT_MAX: usize = 100;
+
+#[cfg(test)]
+mod tests {
+    use LifecycleState::{Created, Failed, PassedEndTime, Terminated, Terminating};
+    use ReservationState::{Aborting, Checking, Committing, Held, Start, Timeout};
+
+    use super::*;
+    use crate::provider::tests::connection;
+
+    fn with(
+        lifecycle: LifecycleState,
+        reservation: ReservationState,
+        is_committed: bool,
+        reservations: &[u64],
+    ) -> Connection {
+        let mut one = connection();
+        one.states.lifecycle = lifecycle;
+        one.states.reservation = reservation;
+        one.is_committed = is_committed;
+        one.reservations = reservations.to_vec();
+        one
+    }
+
+    #[test]
+    fn connection_keeps_its_labels_while_the_network_may_have_its_circuit() {
+        for (lifecycle, reservation, is_committed, reservations, expected) in [
+            (Created, Checking, false, &[][..], true),
+            (Created, Held, false, &[1], true),
+            (Created, Committing, false, &[1], true),
+            (Created, Start, true, &[1], true),
+            (Created, Start, false, &[1], false),
+            (Created, Timeout, false, &[1], false),
+            (Created, ReservationState::Failed, false, &[], false),
+            (Created, Aborting, false, &[1], true),
+            (Created, Aborting, false, &[], false),
+            (Terminating, Start, true, &[1], true),
+            (Terminating, Start, true, &[], false),
+            (Terminated, Start, true, &[1], false),
+            (Failed, Start, true, &[1], false),
+            (PassedEndTime, Start, true, &[1], false),
+            (PassedEndTime, Checking, false, &[1], false),
+        ] {
+            let one = with(lifecycle, reservation, is_committed, reservations);
+            assert_eq!(one.is_holding(), expected, "{lifecycle:?} {reservation:?}");
+        }
+        // the hold may have been made just before a crash
+        for lifecycle in [Created, Terminating] {
+            let mut one = with(lifecycle, Aborting, false, &[]);
+            one.reserve = Some(crate::provider::tests::header(1));
+            assert!(one.is_holding(), "{lifecycle:?}");
+        }
+    }
+
+    #[test]
+    fn connection_is_finished_once_only_its_end_is_left() {
+        use ProvisionState::{Provisioned, Provisioning, Released, Releasing};
+        for (lifecycle, reservation, provision, has_work) in [
+            (Created, Start, Released, false),
+            (Created, Held, Released, false),
+            (Created, ReservationState::Failed, Released, false),
+            (Created, Timeout, Released, false),
+            (Created, Start, Provisioned, false),
+            (Created, Checking, Released, true),
+            (Created, Committing, Released, true),
+            (Created, Aborting, Released, true),
+            (Created, Start, Provisioning, true),
+            (Created, Start, Releasing, true),
+            (Failed, Start, Provisioned, false),
+            (PassedEndTime, Start, Releasing, true),
+            (Terminating, Start, Released, true),
+            (Terminated, Checking, Releasing, false),
+        ] {
+            for is_committed in [false, true] {
+                let mut one = with(lifecycle, reservation, is_committed, &[]);
+                one.states.provision = provision;
+                let says = format!("{:?} {is_committed}", one.states);
+                assert_eq!(one.has_work(), has_work, "{says}");
+                let is_open = lifecycle == Created && (is_committed || reservation == Held);
+                assert_eq!(one.is_finished(), !has_work && !is_open, "{says}");
+            }
+        }
+    }
+
+    #[test]
+    fn last_hundred_notifications_and_results_are_kept() {
+        let mut one = connection();
+        for nth in 1..=101 {
+            let kind = NotificationKind::DataPlane(one.states.data_plane);
+            let added = one.notify(Timestamp(nth), kind);
+            assert_eq!((added.id, added.at), (nth, Timestamp(nth)));
+            one.keep_result(StoredResult {
+                id: 0,
+                correlation_id: nth.to_string(),
+                at: Timestamp(nth),
+                url: String::new(),
+                name: String::new(),
+                document: String::new(),
+            });
+            let kept = nth.min(100) as usize;
+            assert_eq!((one.notifications.len(), one.results.len()), (kept, kept));
+        }
+        let ids = one.notifications.iter().map(|one| one.id);
+        assert!(ids.eq(2..=101));
+        let ids = one
+            .results
+            .iter()
+            .map(|one| (one.id, one.correlation_id.clone()));
+        assert!(ids.eq((2..=101).map(|nth| (nth, nth.to_string()))));
+        let summary = one.summary();
+        assert_eq!(
+            (summary.notification_id, summary.result_id),
+            (Some(101), Some(101))
+        );
+    }
+}

@@ -147,71 +147,19 @@ const NOTE_PAUSE: u64 = 5_000_000_000;
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering};
 
     use super::super::outgoing::COPIES_MAX;
     use super::*;
+    use crate::message::Envelope;
     use crate::message::body::QueryKind;
-    use crate::message::name::PROVIDER_PROTOCOL;
     use crate::message::query::Query;
-    use crate::message::{Envelope, Header};
-    use crate::provider::resources::{Circuit, Hold, Refusal, Resources, Status};
-    use crate::provider::{Config, Provider};
-
-    /// Network that no query needs.
-    #[derive(Debug)]
-    struct Nothing;
-
-    impl Resources for Nothing {
-        fn hold(&self, _: &str, _: &str, _: &Circuit) -> Result<Hold, Refusal> {
-            unreachable!()
-        }
-
-        fn commit(&self, _: &str, _: &[u64]) -> Result<(), Refusal> {
-            unreachable!()
-        }
-
-        fn provision(&self, _: &str, _: &[u64]) -> Result<(), Refusal> {
-            unreachable!()
-        }
-
-        fn release(&self, _: &str, _: &[u64]) -> Result<(), Refusal> {
-            unreachable!()
-        }
-
-        fn end(&self, _: &str, _: &[u64]) -> Result<(), Refusal> {
-            unreachable!()
-        }
-
-        fn status(&self, _: &str, _: &[u64]) -> Result<Status, Refusal> {
-            unreachable!()
-        }
-    }
-
-    /// Returns a provider with a clock.
-    fn provider() -> (Provider, Arc<AtomicU64>) {
-        let config = "nsa = 'urn:p'\nnetwork = 'urn:n'\n[[stp]]\nport = 'a'\n\
-            [[requester]]\nnsa = 'urn:r'\nidentity = 'agg'\nreply_to = ['http://r/']\n";
-        let config = Config::parse(config).unwrap();
-        let clock = Arc::new(AtomicU64::new(1_800_000_000_000_000_000));
-        let now = Arc::clone(&clock);
-        let now = move || Timestamp(now.load(Ordering::Relaxed));
-        let provider = Provider::open(config, Path::new(":memory:"), Box::new(Nothing), now);
-        (provider.unwrap(), clock)
-    }
+    use crate::provider::Provider;
+    use crate::provider::tests::{header, provider};
 
     /// Requests an answer in a message of its own.
     fn query(provider: &Provider, kind: QueryKind, nth: u32) {
-        let header = Header {
-            protocol: PROVIDER_PROTOCOL.to_owned(),
-            correlation_id: format!("urn:uuid:00000000-0000-4000-8000-{nth:012}"),
-            requester: "urn:r".to_owned(),
-            provider: "urn:p".to_owned(),
-            reply_to: Some("http://r/x".to_owned()),
-        };
-        let document = Envelope::new(header, Message::Query(kind, Query::default())).encode();
+        let document = Envelope::new(header(nth), Message::Query(kind, Query::default())).encode();
         let reply = provider.answer("agg", document.as_bytes());
         assert!(!reply.is_fault, "{reply:?}");
     }
@@ -231,6 +179,54 @@ mod tests {
             clock.fetch_add(PAUSE, Ordering::Relaxed);
         }
         all
+    }
+
+    #[test]
+    fn failed_delivery_is_repeated_after_its_pause() {
+        let (provider, clock) = provider();
+        query(&provider, QueryKind::Summary, 1);
+        let try_once = || {
+            let mut count = 0;
+            provider.deliver("urn:r", |_| {
+                count += 1;
+                Err("it does not answer".to_owned())
+            });
+            count
+        };
+        assert_eq!(try_once(), 1);
+        for seconds in [1, 2, 4, 8, 16, 32] {
+            clock.fetch_add(seconds * 1_000_000_000 - 1, Ordering::Relaxed);
+            assert_eq!(try_once(), 0, "{seconds}");
+            clock.fetch_add(1, Ordering::Relaxed);
+            assert_eq!(try_once(), 1, "{seconds}");
+        }
+        // a clock that was set back delays nothing, except by less than the longest pause
+        let next = provider.lock().outbox[&0].next.0;
+        clock.store(next - 32_000_000_000, Ordering::Relaxed);
+        assert_eq!(try_once(), 0);
+        clock.store(next - 32_000_000_001, Ordering::Relaxed);
+        assert_eq!(try_once(), 1);
+    }
+
+    #[test]
+    fn deliveries_are_noted_again_after_a_pause() {
+        let (provider, clock) = provider();
+        query(&provider, QueryKind::Summary, 1);
+        let second = 1_000_000_000;
+        let broken = |is_broken: bool| provider.lock().store.set_broken(is_broken);
+        let look = |at: u64| {
+            clock.store(START + at, Ordering::Relaxed);
+            provider.deliver("urn:r", |_| Ok(()));
+            provider.lock().delivered.len()
+        };
+        broken(true);
+        assert_eq!(look(0), 1);
+        // it fails once more, and after that the pause begins anew
+        assert_eq!(look(5 * second), 1);
+        broken(false);
+        assert_eq!(look(10 * second - 1), 1);
+        assert_eq!(look(10 * second), 0);
+        assert!(provider.lock().outbox.is_empty());
     }
 
     #[test]
@@ -276,4 +272,6 @@ mod tests {
             assert_eq!(deliver((&provider, &clock), 1, &Ok(())).len(), 1);
         }
     }
+
+    const START: u64 = 1_800_000_000_000_000_000;
 }

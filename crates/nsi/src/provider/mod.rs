@@ -22,6 +22,8 @@ pub mod resources;
 pub mod state;
 mod store;
 pub mod stp;
+#[cfg(test)]
+mod tests;
 mod work;
 
 pub use config::{Config, ConfigError};

@@ -342,3 +342,40 @@ pub(crate) fn uuid() -> String {
 
 /// Maximum number of messages that wait for a requester.
 const WAITING_MAX: usize = 1000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uuids_are_random_and_of_version_4() {
+        let all: BTreeSet<String> = (0..100).map(|_| uuid()).collect();
+        assert_eq!(all.len(), 100);
+        let place = |nth: usize| -> BTreeSet<u8> {
+            all.iter()
+                .map(|one| one.as_bytes()["urn:uuid:".len() + nth])
+                .collect()
+        };
+        let form = "xxxxxxxx-xxxx-4xxx-yxxx-xxxxxxxxxxxx";
+        for (nth, letter) in form.bytes().enumerate() {
+            let expected: &[u8] = match letter {
+                // more digits than those with a bit that is set
+                b'x' => {
+                    assert!(place(nth).len() > 8, "{nth}");
+                    b"0123456789abcdef"
+                }
+                b'y' => {
+                    assert!(place(nth).len() > 2, "{nth}");
+                    b"89ab"
+                }
+                b'4' => b"4",
+                _ => b"-",
+            };
+            assert!(place(nth).iter().all(|one| expected.contains(one)), "{nth}");
+        }
+        assert!(
+            all.iter()
+                .all(|one| one.len() == "urn:uuid:".len() + form.len())
+        );
+    }
+}

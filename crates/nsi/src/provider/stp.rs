@@ -94,3 +94,60 @@ pub(crate) fn split(name: &str) -> Result<(&str, Option<Labels>), WrongLabels> {
 const LABEL_MAX: u16 = 4094;
 /// Maximum number of ranges in a list.
 const RANGES_MAX: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_read_in_any_order_and_listed_in_theirs() {
+        let labels: Labels = "4094,7-9, 1 ,20-20".parse().unwrap();
+        assert!(labels.all().eq([1, 7, 8, 9, 20, 4094]));
+        for label in 0..=4095 {
+            assert_eq!(labels.has(label), labels.all().any(|one| one == label));
+        }
+        assert_eq!(labels.to_string(), "1,7-9,20,4094");
+    }
+
+    #[test]
+    fn other_texts_are_no_labels() {
+        for text in [
+            "",
+            "0",
+            "0-3",
+            "4095",
+            "4000-4095",
+            "9-7",
+            "x",
+            "1-",
+            "-1",
+            "1;2",
+            "1,",
+            "70000",
+            "1-2-3",
+        ] {
+            assert_eq!(text.parse::<Labels>(), Err(WrongLabels), "{text}");
+        }
+        let ranges = |count: u16| {
+            let all = (1..=count).map(|nth| (2 * nth).to_string());
+            all.collect::<Vec<_>>().join(",").parse::<Labels>()
+        };
+        assert_eq!(ranges(64).unwrap().all().count(), 64);
+        assert_eq!(ranges(65), Err(WrongLabels));
+    }
+
+    #[test]
+    fn name_of_a_point_may_have_a_label() {
+        assert_eq!(split("urn:n:a"), Ok(("urn:n:a", None)));
+        let labels = "7-9".parse().unwrap();
+        assert_eq!(split("urn:n:a?vlan=7-9"), Ok(("urn:n:a", Some(labels))));
+        for name in [
+            "urn:n:a?",
+            "urn:n:a?vlan=",
+            "urn:n:a?color=7",
+            "urn:n:a?vlan=7?vlan=8",
+        ] {
+            assert_eq!(split(name), Err(WrongLabels), "{name}");
+        }
+    }
+}

@@ -135,6 +135,12 @@ impl Requester {
         Err(self.other(Step::Query, &answer))
     }
 
+    /// Sets the maximum time of a step.
+    #[cfg(test)]
+    pub(super) const fn wait_at_most(&mut self, step_max: Duration) {
+        self.config.step_max = step_max;
+    }
+
     /// Returns the maximum time of a step.
     pub(super) const fn step_max(&self) -> Duration {
         self.config.step_max
@@ -362,7 +368,7 @@ mod tests {
     use std::net::TcpListener;
 
     use super::*;
-    use crate::message::{Directionality, P2p, Schedule};
+    use crate::message::{ConnectionStates, Directionality, P2p, Schedule};
 
     fn requester(url: String) -> Requester {
         let config = RequesterConfig {
@@ -402,6 +408,43 @@ mod tests {
         };
         let why = requester.lease(reserve).unwrap_err();
         assert!(matches!(why, LeaseError::Network { .. }), "{why}");
+    }
+
+    #[test]
+    fn states_show_which_operations_were_done() {
+        let created = ConnectionStates::default();
+        let mut held = created;
+        held.reservation = ReservationState::Held;
+        let mut provisioned = created;
+        provisioned.provision = ProvisionState::Provisioned;
+        let mut ended = created;
+        ended.lifecycle = LifecycleState::Terminated;
+        for (operation, states, criteria, expected) in [
+            (Operation::Commit, created, 1, true),
+            (Operation::Commit, created, 0, false),
+            (Operation::Commit, held, 1, false),
+            (Operation::Abort, created, 0, true),
+            (Operation::Abort, held, 0, false),
+            (Operation::Provision, provisioned, 1, true),
+            (Operation::Provision, created, 1, false),
+            (Operation::Release, created, 1, true),
+            (Operation::Release, provisioned, 1, false),
+            (Operation::Terminate, ended, 1, true),
+            (Operation::Terminate, created, 1, false),
+        ] {
+            let summary = Summary {
+                connection_id: "c-1".to_owned(),
+                global_id: None,
+                description: None,
+                criteria: vec![Criteria::default(); criteria],
+                requester: "urn:r".to_owned(),
+                states,
+                notification_id: None,
+                result_id: None,
+            };
+            let done = is_done(operation, &summary);
+            assert_eq!(done, expected, "{operation:?} {states:?}");
+        }
     }
 
     #[test]

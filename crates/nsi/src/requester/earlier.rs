@@ -122,7 +122,6 @@ const LOOK: Duration = Duration::from_millis(500);
 
 #[cfg(test)]
 mod tests {
-    use std::io::{BufRead, BufReader, Read, Write};
     use std::net::{TcpListener, TcpStream};
     use std::thread;
 
@@ -130,9 +129,9 @@ mod tests {
 
     use super::*;
     use crate::message::body::QueryKind;
-    use crate::message::name::PROVIDER_PROTOCOL;
-    use crate::message::{ConnectionStates, Envelope, ErrorId, Header, Message, ServiceException};
+    use crate::message::{ConnectionStates, ErrorId, Message, ServiceException};
     use crate::requester::RequesterConfig;
+    use crate::requester::tests::{read, respond};
 
     fn summary(id: &str, global_id: &str) -> Summary {
         Summary {
@@ -148,22 +147,8 @@ mod tests {
     }
 
     /// Answers a request on a connection: refuses a query by a global reservation ID.
-    fn answer(mut tcp: &TcpStream) {
-        let (mut reader, mut length) = (BufReader::new(tcp), 0);
-        loop {
-            let mut line = String::new();
-            reader.read_line(&mut line).unwrap();
-            let line = line.trim().to_ascii_lowercase();
-            if let Some(value) = line.strip_prefix("content-length:") {
-                length = value.trim().parse().unwrap();
-            }
-            if line.is_empty() {
-                break;
-            }
-        }
-        let mut body = vec![0; length];
-        reader.read_exact(&mut body).unwrap();
-        let body = String::from_utf8(body).unwrap();
+    fn answer(tcp: &TcpStream) {
+        let body = read(tcp);
         let (status, message) = if body.contains("globalReservationId") {
             let why = ServiceException::new("urn:p", ErrorId::Internal, "no such column");
             ("500 Fault", Message::Fault(Box::new(why)))
@@ -174,19 +159,7 @@ mod tests {
                 Message::QueryConfirmed(QueryKind::SummarySync, all),
             )
         };
-        let header = Header {
-            protocol: PROVIDER_PROTOCOL.to_owned(),
-            correlation_id: "urn:uuid:00000000-0000-4000-8000-000000000001".to_owned(),
-            requester: "urn:r".to_owned(),
-            provider: "urn:p".to_owned(),
-            reply_to: None,
-        };
-        let document = Envelope::new(header, message).encode();
-        let length = document.len();
-        let head = format!(
-            "HTTP/1.1 {status}\r\nConnection: close\r\nContent-Type: text/xml\r\nContent-Length: {length}\r\n\r\n"
-        );
-        tcp.write_all((head + &document).as_bytes()).unwrap();
+        respond(tcp, status, message);
     }
 
     #[test]

@@ -9,6 +9,8 @@ mod earlier;
 pub mod inbox;
 pub mod lease;
 pub mod link;
+#[cfg(test)]
+mod tests;
 
 pub use client::{Requester, RequesterConfig};
 pub use earlier::{Earlier, Useless};

@@ -7,7 +7,7 @@ use lighthaul_nsi::message::body::QueryKind;
 use lighthaul_nsi::message::query::{Query, Range};
 use lighthaul_nsi::message::{Envelope, Message, NotificationKind, Operation};
 
-use super::Run;
+use super::{CONFIG, Run, open_with};
 
 #[test]
 fn message_that_is_given_up_is_reported_once_the_requester_answers() {
@@ -159,4 +159,30 @@ fn request_that_is_repeated_while_its_confirmation_arrives_is_confirmed_again() 
         Ok(())
     });
     assert_eq!(told, ["reserveConfirmed"; 2]);
+}
+
+#[test]
+fn message_to_a_place_that_is_permitted_no_longer_is_given_up_at_once() {
+    let path = format!("moved-{}", std::process::id());
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(path);
+    let mut run = Run::new(&path);
+    let id = run.reserve_from("urn:n:a").unwrap();
+    let (correlation_id, _) = run.last.clone().unwrap();
+    run.provider.work();
+    run.provider = open_with(CONFIG, Path::new(":memory:"), &run.link).unwrap();
+    let config = CONFIG.replace("'http://r/'", "'http://r/y/'");
+    run.provider = open_with(&config, &path, &run.link).unwrap();
+    for _ in 0..2 {
+        run.provider
+            .deliver("urn:r", |outgoing| panic!("{outgoing:?}"));
+    }
+    assert_eq!(run.provider.outgoing("urn:r"), None);
+    let expected = NotificationKind::DeliveryTimeout { correlation_id };
+    // the report was to go there, too
+    let kinds = kinds(&mut run, &id);
+    assert_eq!((kinds.len(), &kinds[0]), (2, &expected));
+    drop(run);
+    for end in ["", "-wal", "-shm"] {
+        std::fs::remove_file(format!("{}{end}", path.display())).ok();
+    }
 }

@@ -3,13 +3,16 @@
 
 mod answers;
 mod delivery;
+mod failures;
+mod link;
+mod queries;
 mod races;
+mod requests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, Sender};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use lighthaul_booking_client::json::Timestamp;
@@ -20,185 +23,11 @@ use lighthaul_nsi::message::query::{Query, Summary};
 use lighthaul_nsi::message::{
     Criteria, Directionality, Envelope, ErrorId, Header, Message, Operation, P2p, Reserve, Schedule,
 };
-use lighthaul_nsi::provider::{
-    Circuit, Config, Hold, OpenError, Outgoing, Provider, Refusal, Resources, Status,
-};
+use lighthaul_nsi::provider::{Config, OpenError, Outgoing, Provider, Status};
 use proptest::prelude::*;
 use proptest::sample::select;
 
-const SECOND: u64 = 1_000_000_000;
-const HOLD: u64 = 10 * SECOND;
-const LINK_MBPS: u64 = 1000;
-
-/// Link with a constant capacity. Reservations are kept over restarts of the provider.
-#[derive(Clone, Debug)]
-struct Link {
-    now: Arc<AtomicU64>,
-    booked: Arc<Mutex<BTreeMap<String, Booked>>>,
-    /// True while calls fail for the moment.
-    is_down: Arc<AtomicBool>,
-    /// True if the first direction has left the history.
-    is_gone: Arc<AtomicBool>,
-    /// Channels of a slow hold: it reports that it has begun, and waits until it may end.
-    slow: Arc<Mutex<Option<SlowCall>>>,
-}
-
-/// Ends of two channels: for the start of a call, and for its end.
-type SlowCall = (Sender<()>, Receiver<()>);
-
-#[derive(Clone, Debug)]
-struct Booked {
-    id: u64,
-    mbps: u64,
-    till: u64,
-    is_committed: bool,
-    is_provisioned: bool,
-    is_ended: bool,
-}
-
-impl Link {
-    fn new() -> Self {
-        Self {
-            now: Arc::new(AtomicU64::new(1_800_000_000 * SECOND)),
-            booked: Arc::default(),
-            is_down: Arc::default(),
-            is_gone: Arc::default(),
-            slow: Arc::default(),
-        }
-    }
-
-    fn check(&self) -> Result<(), Refusal> {
-        let is_temporary = self.is_down.load(Ordering::Relaxed);
-        let why = refusal(ErrorId::Internal);
-        if is_temporary {
-            return Err(Refusal {
-                is_temporary,
-                ..why
-            });
-        }
-        Ok(())
-    }
-
-    fn wait_if_slow(&self) {
-        let slow = self.slow.lock().unwrap().take();
-        if let Some((begun, end)) = slow {
-            begun.send(()).unwrap();
-            end.recv().unwrap();
-        }
-    }
-
-    fn now(&self) -> u64 {
-        self.now.load(Ordering::Relaxed)
-    }
-
-    fn all(&self) -> MutexGuard<'_, BTreeMap<String, Booked>> {
-        self.booked.lock().unwrap()
-    }
-
-    fn with(&self, ids: &[u64], act: impl Fn(&mut Booked) -> bool) -> Result<(), Refusal> {
-        self.check()?;
-        let mut booked = self.all();
-        for one in booked.values_mut().filter(|one| ids.contains(&one.id)) {
-            if !act(one) {
-                return Err(refusal(ErrorId::InvalidTransition));
-            }
-        }
-        Ok(())
-    }
-
-    /// Returns the rate that is held or promised.
-    fn used(&self) -> u64 {
-        let now = self.now();
-        let booked = self.all();
-        let live = booked
-            .values()
-            .filter(|one| !one.is_ended && (one.is_committed || one.till > now));
-        live.map(|one| one.mbps).sum()
-    }
-}
-
-fn refusal(id: ErrorId) -> Refusal {
-    Refusal {
-        id,
-        text: "no".to_owned(),
-        is_temporary: false,
-    }
-}
-
-impl Resources for Link {
-    fn hold(&self, _: &str, key: &str, circuit: &Circuit) -> Result<Hold, Refusal> {
-        self.check()?;
-        self.wait_if_slow();
-        let known = self.all().get(key).cloned();
-        let used = self.used();
-        let booked = match known {
-            Some(booked) => booked,
-            None if used + circuit.rate_mbps > LINK_MBPS => {
-                return Err(refusal(ErrorId::CapacityUnavailable));
-            }
-            None => {
-                let mut all = self.all();
-                let booked = Booked {
-                    id: all.len() as u64,
-                    mbps: circuit.rate_mbps,
-                    till: self.now() + HOLD,
-                    is_committed: false,
-                    is_provisioned: false,
-                    is_ended: false,
-                };
-                all.insert(key.to_owned(), booked.clone());
-                booked
-            }
-        };
-        Ok(Hold {
-            reservations: vec![booked.id],
-            till: Timestamp(booked.till),
-        })
-    }
-
-    fn commit(&self, _: &str, ids: &[u64]) -> Result<(), Refusal> {
-        let now = self.now();
-        self.with(ids, |one| {
-            one.is_committed |= !one.is_ended && one.till > now;
-            one.is_committed
-        })
-    }
-
-    fn provision(&self, _: &str, ids: &[u64]) -> Result<(), Refusal> {
-        self.with(ids, |one| {
-            one.is_provisioned = one.is_committed && !one.is_ended;
-            one.is_provisioned
-        })
-    }
-
-    fn release(&self, _: &str, ids: &[u64]) -> Result<(), Refusal> {
-        self.with(ids, |one| {
-            one.is_provisioned = false;
-            true
-        })
-    }
-
-    fn end(&self, _: &str, ids: &[u64]) -> Result<(), Refusal> {
-        self.with(ids, |one| {
-            one.is_ended = true;
-            true
-        })
-    }
-
-    fn status(&self, _: &str, ids: &[u64]) -> Result<Status, Refusal> {
-        if self.is_gone.load(Ordering::Relaxed) {
-            return Ok(Status::Ended);
-        }
-        let booked = self.all();
-        let mut ours = booked.values().filter(|one| ids.contains(&one.id));
-        let is_active = ours.any(|one| one.is_provisioned && !one.is_ended);
-        Ok(if is_active {
-            Status::Active
-        } else {
-            Status::Idle
-        })
-    }
-}
+use link::{HOLD, LINK_MBPS, Link, SECOND};
 
 /// Step of a random run.
 #[derive(Clone, Debug)]
@@ -239,16 +68,22 @@ struct Run {
 
 const CONFIG: &str = "nsa = 'urn:p'\nnetwork = 'urn:n'\n[[stp]]\nport = 'a'\n[[stp]]\nport = 'c'\n\
     [[stp]]\nport = 'v'\nvlans = '7'\n\
-    [[requester]]\nnsa = 'urn:r'\nidentity = 'agg'\nreply_to = ['http://r/']\n";
+    [[stp]]\nport = 'w'\nnode = 'inner'\nvlans = '10-12'\ninterface = 'eth1'\npackets = 'udp 7'\n\
+    [[requester]]\nnsa = 'urn:r'\nidentity = 'agg'\nreply_to = ['http://r/']\n\
+    [[requester]]\nnsa = 'urn:q'\nidentity = 'other'\nreply_to = ['http://q/']\n";
 
 fn open(path: &Path, link: &Link) -> Arc<Provider> {
     try_open(path, link).unwrap()
 }
 
 fn try_open(path: &Path, link: &Link) -> Result<Arc<Provider>, OpenError> {
+    open_with(CONFIG, path, link)
+}
+
+fn open_with(config: &str, path: &Path, link: &Link) -> Result<Arc<Provider>, OpenError> {
     let clock = link.clone();
     let resources = Box::new(link.clone());
-    let config = Config::parse(CONFIG).map_err(|why| OpenError::Failed(why.to_string()))?;
+    let config = Config::parse(config).map_err(|why| OpenError::Failed(why.to_string()))?;
     let provider = Provider::open(config, path, resources, move || Timestamp(clock.now()))?;
     Ok(Arc::new(provider))
 }
@@ -298,29 +133,60 @@ impl Run {
         self.link.now.fetch_add(seconds * SECOND, Ordering::Relaxed);
     }
 
-    fn ask(&mut self, message: Message) -> Message {
+    /// Returns the header of a new request.
+    fn header(&mut self) -> Header {
         self.sent += 1;
-        let correlation_id = format!("urn:uuid:00000000-0000-4000-8000-{:012x}", self.sent);
-        let header = Header {
+        Header {
             protocol: PROVIDER_PROTOCOL.to_owned(),
-            correlation_id: correlation_id.clone(),
+            correlation_id: format!("urn:uuid:00000000-0000-4000-8000-{:012x}", self.sent),
             requester: "urn:r".to_owned(),
             provider: "urn:p".to_owned(),
             reply_to: Some("http://r/x".to_owned()),
-        };
+        }
+    }
+
+    fn ask(&mut self, message: Message) -> Message {
+        let header = self.header();
+        let correlation_id = header.correlation_id.clone();
         let is_query = matches!(message, Message::Query(..));
         let document = Envelope::new(header, message).encode();
-        let reply = self.provider.answer("agg", document.as_bytes());
-        let answer = Envelope::decode(reply.document.as_bytes(), 1 << 20)
-            .unwrap()
-            .message;
+        let answer = self.send("agg", &document);
         if !is_query {
             self.last = Some((correlation_id.clone(), document));
-            if !reply.is_fault {
+            if !matches!(answer, Message::Fault(_)) {
                 self.accepted.insert(correlation_id);
             }
         }
         answer
+    }
+
+    /// Returns the answer to a document.
+    fn send(&self, identity: &str, document: &str) -> Message {
+        let reply = self.provider.answer(identity, document.as_bytes());
+        let answer = Envelope::decode(reply.document.as_bytes(), 1 << 20).unwrap();
+        let is_fault = matches!(answer.message, Message::Fault(_));
+        assert_eq!(reply.is_fault, is_fault);
+        answer.message
+    }
+
+    /// Delivers all messages to a requester, and returns them with their URLs.
+    fn delivered(&self, requester: &str) -> Vec<(String, Envelope)> {
+        let mut all = Vec::new();
+        self.provider.deliver(requester, |outgoing| {
+            let envelope = Envelope::decode(outgoing.document.as_bytes(), 1 << 20).unwrap();
+            all.push((outgoing.url.clone(), envelope));
+            Ok(())
+        });
+        all
+    }
+
+    /// Does all work and returns the messages to the requester.
+    fn messages(&self) -> Vec<Message> {
+        for _ in 0..8 {
+            self.provider.work();
+        }
+        let all = self.delivered("urn:r").into_iter();
+        all.map(|(_, envelope)| envelope.message).collect()
     }
 
     fn summaries(&mut self) -> Vec<Summary> {
@@ -556,7 +422,7 @@ fn remaining_directions_end_with_the_first_direction() {
     assert_eq!(run.link.used(), 1);
     let start = run.summaries()[0].criteria[0].schedule.start;
     assert_eq!(start, Some(Timestamp(run.link.now() + 10 * SECOND)));
-    run.link.is_gone.store(true, Ordering::Relaxed);
+    *run.link.status.lock().unwrap() = Some(Status::Ended);
     run.provider.work();
     assert_eq!(run.link.used(), 0);
 }

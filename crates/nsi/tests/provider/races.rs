@@ -28,7 +28,8 @@ fn requests_are_answered_while_the_network_works() {
     run.operate(Operation::Terminate, &id);
     end.send(()).unwrap();
     worker.join().unwrap();
-    while run.provider.work() == Duration::ZERO {}
+    let mut rounds = (0..100).map(|_| run.provider.work());
+    assert!(rounds.any(|wait| wait > Duration::ZERO));
     let states = run.summaries();
     let of = |id: &str| states.iter().find(|one| one.connection_id == id).unwrap();
     assert_eq!(of(&id).states.lifecycle, LifecycleState::Terminated);
