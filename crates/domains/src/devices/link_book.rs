@@ -249,7 +249,7 @@ impl Content {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::devices::example::segment;
+    use crate::devices::tests::example::segment;
 
     #[test]
     fn only_the_links_of_a_route_are_taken_and_freed() {

@@ -10,9 +10,9 @@ use lighthaul_circuit::sim_device::{FaultModel, SimFault};
 use lighthaul_stargate::Segment;
 
 use crate::devices::cleaning::OldCircuits;
-use crate::devices::example::{Interface, change, link, logged, segment};
 use crate::devices::link_book::LinkBook;
 use crate::devices::segment_circuit::id_of;
+use crate::devices::tests::example::{Interface, change, link, logged, segment};
 
 const OLD: Segment = segment(1, 2);
 const NEW: Segment = segment(3, 4);
