@@ -29,7 +29,7 @@ use tracing::warn;
 use super::contract::{DeviceFault, Devices};
 use super::inspections::Inspections;
 use super::interfaces::{Interfaces, Time};
-use super::link_book::LinkBook;
+use super::link_book::{LONG_WAIT, LinkBook};
 use super::segment_circuit::SegmentCircuit;
 use super::shared_link::{RouteRates, sum_of};
 use super::wanted::{Wanted, last_ends};
@@ -44,7 +44,7 @@ pub(super) struct DrivenDevices {
     /// Circuits whose increase waits for a guard time or a link, with the start of the wait.
     waiting: BTreeMap<Segment, Instant>,
     /// Reservations that asked for the waiting increases.
-    waiting_for: BTreeMap<(Key, u8), Segment>,
+    waiting_for: BTreeMap<(Key, u8), Asked>,
     links: LinkBook,
     /// Circuits whose increase waits for capacity of a link; true once the wait was logged.
     waiting_for_link: BTreeMap<Segment, bool>,
@@ -359,13 +359,7 @@ impl DrivenDevices {
 
     /// Implements [`Devices::apply`], with a time of another clock.
     pub(super) fn apply_at(&mut self, now: Time<'_>, changes: &[RateChange]) -> Vec<DeviceFault> {
-        let mut asked = std::mem::take(&mut self.waiting_for);
-        for change in changes {
-            match change.rate {
-                Some(_) => asked.insert(change.circuit, change.segment),
-                None => asked.remove(&change.circuit),
-            };
-        }
+        let mut asked = self.asked(now(), changes);
         let mut touched = self.take(now(), changes);
         let known = self
             .interfaces
@@ -373,8 +367,8 @@ impl DrivenDevices {
         touched.extend(known);
         let sums = self.sums(&touched);
         let mut faults = self.set_all(now, &sums);
-        let failed = asked.iter().filter_map(|(circuit, segment)| {
-            let why = faults.get(segment)?.clone();
+        let failed = asked.iter().filter_map(|(circuit, one)| {
+            let why = faults.get(&one.segment)?.clone();
             let circuit = *circuit;
             Some(DeviceFault { circuit, why })
         });
@@ -389,10 +383,64 @@ impl DrivenDevices {
         let unknown = std::mem::take(&mut self.failed).into_iter();
         faults.extend(unknown.filter(|(segment, _)| self.waiting.contains_key(segment)));
         self.failed = faults;
-        asked.retain(|_, segment| self.waiting.contains_key(segment));
+        asked.retain(|_, one| self.waiting.contains_key(&one.segment));
+        failed.extend(self.overdue(now(), &mut asked, &sums));
         self.waiting_for = asked;
         failed.extend(self.inspect(now));
         failed
+    }
+
+    /// Returns the reservations that ask for changes, by this call or by earlier ones that wait.
+    fn asked(&mut self, now: Instant, changes: &[RateChange]) -> BTreeMap<(Key, u8), Asked> {
+        let mut asked = std::mem::take(&mut self.waiting_for);
+        for change in changes {
+            let earlier = asked.remove(&change.circuit);
+            let Some(rate) = change.rate else {
+                continue;
+            };
+            let is_increase = self.wanted.get(&change.circuit).is_none_or(|before| {
+                let before = (before.segment, before.route, before.rate);
+                before.0 != change.segment || before.1 != change.route || before.2 < rate
+            });
+            let since = earlier.and_then(|one| one.since);
+            let one = Asked {
+                segment: change.segment,
+                since: since.or_else(|| is_increase.then_some(now)),
+            };
+            asked.insert(change.circuit, one);
+        }
+        asked
+    }
+
+    /// Returns the reservations whose increases wait for too long, each once.
+    fn overdue(
+        &self,
+        now: Instant,
+        asked: &mut BTreeMap<(Key, u8), Asked>,
+        sums: &BTreeMap<Segment, RouteRates>,
+    ) -> Vec<DeviceFault> {
+        let mut faults = Vec::new();
+        for (circuit, one) in asked {
+            let guard = self.interfaces.guard_of(one.segment);
+            let longest = self.links.longest_wait(one.segment).max(guard + LONG_WAIT);
+            if one.since.is_none_or(|since| now.since(since) < longest) {
+                continue;
+            }
+            one.since = None;
+            let (ingress, egress) = (one.segment.ingress.0, one.segment.egress.0);
+            let waits_for_link = self.waiting_for_link.contains_key(&one.segment);
+            let rates = sums.get(&one.segment).filter(|_| waits_for_link);
+            let link = rates.and_then(|rates| self.links.full(now, one.segment, rates));
+            let place =
+                link.map_or_else(|| "its interface".to_owned(), |link| format!("link {link}"));
+            let why = format!(
+                "the increase from port {ingress} to port {egress} has waited too long for capacity of {place}: \
+                 another circuit there has not made its decrease, or a circuit from before the start was not removed"
+            );
+            let circuit = *circuit;
+            faults.push(DeviceFault { circuit, why });
+        }
+        faults
     }
 
     /// Returns true if the devices have no circuit, and none waits.
@@ -430,8 +478,13 @@ impl Devices for DrivenDevices {
     }
 }
 
-/// Time after which an increase that waits for capacity of a link is logged.
-const LONG_WAIT: Duration = Duration::from_secs(5);
+/// Reservation that asked for a change of a circuit.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    segment: Segment,
+    /// Start of the wait for more capacity; none if the reservation needs no more, or after a fault was reported.
+    since: Option<Instant>,
+}
 
 /// Circuit, and the rates that it needs.
 type Sum<'a> = (&'a Segment, &'a RouteRates);

@@ -110,8 +110,9 @@ impl ParallelDevices {
                 .filter(|(_, one)| one.interface == interface);
             let here: BTreeMap<Segment, SegmentCircuit> =
                 here.map(|(segment, one)| (*segment, one.clone())).collect();
-            let (most, segments) = (driver.capabilities().rate_max, here.keys().copied());
-            links.expect(&interface, most, segments.collect());
+            let (can, segments) = (driver.capabilities(), here.keys().copied());
+            let about = (interface.as_str(), can.guard());
+            links.expect(about, can.rate_max, segments.collect());
             let driver = [(interface.clone(), driver)].into();
             let devices = DrivenDevices::new(driver, here).with_links(links.clone(), clock);
             let worker = Worker::start(devices, look)?;

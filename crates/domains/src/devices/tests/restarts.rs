@@ -133,7 +133,7 @@ fn circuits_of_an_interface_count_with_its_highest_rate_until_they_were_read() {
         link("a-b", &[(OLD, 0), (NEW, 0)]),
         link("c-d", &[(segment(5, 6), 0), (NEW, 1)]),
     ]);
-    links.expect("eth1", Rate::from_mbps(70), BTreeSet::from([OLD]));
+    links.expect(("eth1", GUARD), Rate::from_mbps(70), BTreeSet::from([OLD]));
     let take =
         |route, mbps: u64| links.take(Instant::ZERO, NEW, &[(route, mbps * 1_000_000)].into());
     assert!(!take(0, 31));
