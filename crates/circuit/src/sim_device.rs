@@ -106,6 +106,13 @@ impl SimDevice {
         self.device().circuits.insert(circuit.id, circuit);
     }
 
+    /// Removes a circuit without a call of the driver, as after a restart of the device.
+    pub fn forget(&self, id: CircuitId) {
+        let mut device = self.device();
+        device.circuits.remove(&id);
+        device.timers.remove(&id);
+    }
+
     fn device(&self) -> MutexGuard<'_, Device> {
         self.device.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -83,7 +83,7 @@ mod tests {
 
     use super::*;
     use crate::config::DomainConfig;
-    use crate::devices::example;
+    use crate::devices::tests::example;
 
     /// Domain with four ports at one node, and circuits at two interfaces.
     fn config(circuits: &[(u32, u32, &str)]) -> DomainConfig {

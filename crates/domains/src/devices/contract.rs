@@ -17,7 +17,7 @@ pub trait Devices: fmt::Debug + Send {
     /// Changes rates in the given order, in which decreases come first. A circuit without a rate is removed.
     ///
     /// It is called at least every few seconds, with no changes if there are none. Each call repeats what failed
-    /// before.
+    /// before, and may set circuits again that a device has lost.
     fn apply(&mut self, at: Instant, changes: &[RateChange]) -> Vec<DeviceFault>;
 
     /// Returns the time until the next call of [`Self::apply`] is due, also if there are no changes then. Increases
@@ -37,7 +37,7 @@ pub trait Devices: fmt::Debug + Send {
     }
 }
 
-/// Change that a device refused. The path of the circuit is released in all domains.
+/// Change that a device refused, or circuit that it has lost. The path of the circuit is released in all domains.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceFault {
     /// Reservation and index of the segment.

@@ -12,7 +12,8 @@
 //! Decreases and removals come before increases. An increase that needs their capacity waits for the guard time of its
 //! interface, and is made by a later call. So does one that needs capacity of a link that other circuits
 //! use. A circuit whose change failed is tried again with the next call, and so is a
-//! device that could not be cleaned after the start.
+//! device that could not be cleaned after the start. Each device is inspected every 30 seconds, after the changes of
+//! its time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,8 +27,9 @@ use lighthaul_stargate::{Key, RateChange, Segment};
 use tracing::warn;
 
 use super::contract::{DeviceFault, Devices};
+use super::inspections::Inspections;
 use super::interfaces::{Interfaces, Time};
-use super::link_book::LinkBook;
+use super::link_book::{LONG_WAIT, LinkBook};
 use super::segment_circuit::SegmentCircuit;
 use super::shared_link::{RouteRates, sum_of};
 use super::wanted::{Wanted, last_ends};
@@ -42,10 +44,11 @@ pub(super) struct DrivenDevices {
     /// Circuits whose increase waits for a guard time or a link, with the start of the wait.
     waiting: BTreeMap<Segment, Instant>,
     /// Reservations that asked for the waiting increases.
-    waiting_for: BTreeMap<(Key, u8), Segment>,
+    waiting_for: BTreeMap<(Key, u8), Asked>,
     links: LinkBook,
     /// Circuits whose increase waits for capacity of a link; true once the wait was logged.
     waiting_for_link: BTreeMap<Segment, bool>,
+    inspections: Inspections,
     clock: Clock,
     /// True once the caller waits for the end of the present call.
     is_stopping: Arc<AtomicBool>,
@@ -66,6 +69,7 @@ impl DrivenDevices {
             waiting_for: BTreeMap::new(),
             links: LinkBook::default(),
             waiting_for_link: BTreeMap::new(),
+            inspections: Inspections::default(),
             clock: Clock::start(),
             is_stopping: Arc::default(),
         }
@@ -93,6 +97,7 @@ impl DrivenDevices {
     fn take(&mut self, now: Instant, changes: &[RateChange]) -> BTreeSet<Segment> {
         let mut touched: BTreeSet<Segment> = self.failed.keys().copied().collect();
         touched.extend(self.waiting.keys());
+        touched.extend(self.inspections.take_unrepaired());
         for change in changes {
             touched.insert(change.segment);
             match change.rate {
@@ -247,7 +252,7 @@ impl DrivenDevices {
         }
     }
 
-    /// Lowers a circuit that waits for a link to the rates that its routes keep.
+    /// Sets a circuit that waits for a link to the rates that its routes keep.
     fn give_up(
         &mut self,
         now: Time<'_>,
@@ -255,7 +260,10 @@ impl DrivenDevices {
         rates: &RouteRates,
     ) -> Result<(), String> {
         let kept = self.links.kept(segment, rates);
-        if sum_of(&kept) < self.interfaces.present_bps(segment) {
+        let (kept_bps, present_bps) = (sum_of(&kept), self.interfaces.present_bps(segment));
+        // a device that has lost the circuit gets back what the links still count
+        let is_lost = kept_bps > present_bps && self.inspections.differs(segment);
+        if kept_bps < present_bps || is_lost {
             self.change(now, segment, &kept)?;
         }
         Ok(())
@@ -299,6 +307,39 @@ impl DrivenDevices {
         Ok(())
     }
 
+    /// Inspects the devices if that is due. Returns the reservations of circuits that could not be repaired.
+    fn inspect(&mut self, now: Time<'_>) -> Vec<DeviceFault> {
+        if !self.inspections.is_due(now()) || self.is_stopping() {
+            return Vec::new();
+        }
+        let readings = self
+            .interfaces
+            .inspect(now, &self.wanted, &self.links, &self.is_stopping);
+        let wanted = self.wanted.values().map(|one| one.segment);
+        let wanted: BTreeSet<Segment> = wanted.collect();
+        self.inspections.retain(|segment| wanted.contains(segment));
+        let lasting = self.inspections.note(now(), &readings, &self.failed);
+        let lost = self.wanted.iter();
+        let lost = lost.filter(|(_, one)| lasting.contains(&one.segment));
+        let fault = |(circuit, one): (&(Key, u8), &Wanted)| {
+            let (ingress, egress) = (one.segment.ingress.0, one.segment.egress.0);
+            let last = self.failed.get(&one.segment);
+            let last = last.map_or_else(String::new, |why| format!(": {why}"));
+            DeviceFault {
+                circuit: *circuit,
+                why: format!(
+                    "the device has lost the circuit from port {ingress} to port {egress}, and it could not be set again{last}"
+                ),
+            }
+        };
+        lost.map(fault).collect()
+    }
+
+    /// Lets the devices be inspected with the next call.
+    pub(super) const fn hasten_inspection(&mut self) {
+        self.inspections.hasten();
+    }
+
     /// Returns true if an increase waits for capacity of a link.
     pub(super) fn waits_for_link(&self) -> bool {
         !self.waiting_for_link.is_empty()
@@ -312,18 +353,13 @@ impl DrivenDevices {
         self.interfaces.forget();
         self.waiting.clear();
         self.waiting_for.clear();
+        self.inspections.restart(now());
         self.apply_at(now, rates)
     }
 
     /// Implements [`Devices::apply`], with a time of another clock.
     pub(super) fn apply_at(&mut self, now: Time<'_>, changes: &[RateChange]) -> Vec<DeviceFault> {
-        let mut asked = std::mem::take(&mut self.waiting_for);
-        for change in changes {
-            match change.rate {
-                Some(_) => asked.insert(change.circuit, change.segment),
-                None => asked.remove(&change.circuit),
-            };
-        }
+        let mut asked = self.asked(now(), changes);
         let mut touched = self.take(now(), changes);
         let known = self
             .interfaces
@@ -331,12 +367,12 @@ impl DrivenDevices {
         touched.extend(known);
         let sums = self.sums(&touched);
         let mut faults = self.set_all(now, &sums);
-        let failed = asked.iter().filter_map(|(circuit, segment)| {
-            let why = faults.get(segment)?.clone();
+        let failed = asked.iter().filter_map(|(circuit, one)| {
+            let why = faults.get(&one.segment)?.clone();
             let circuit = *circuit;
             Some(DeviceFault { circuit, why })
         });
-        let failed: Vec<DeviceFault> = failed.collect();
+        let mut failed: Vec<DeviceFault> = failed.collect();
         // a fault that is repeated at each call is logged once
         let is_new = |(segment, why): &(&Segment, &String)| self.failed.get(segment) != Some(*why);
         for (segment, why) in faults.iter().filter(is_new) {
@@ -347,9 +383,64 @@ impl DrivenDevices {
         let unknown = std::mem::take(&mut self.failed).into_iter();
         faults.extend(unknown.filter(|(segment, _)| self.waiting.contains_key(segment)));
         self.failed = faults;
-        asked.retain(|_, segment| self.waiting.contains_key(segment));
+        asked.retain(|_, one| self.waiting.contains_key(&one.segment));
+        failed.extend(self.overdue(now(), &mut asked, &sums));
         self.waiting_for = asked;
+        failed.extend(self.inspect(now));
         failed
+    }
+
+    /// Returns the reservations that ask for changes, by this call or by earlier ones that wait.
+    fn asked(&mut self, now: Instant, changes: &[RateChange]) -> BTreeMap<(Key, u8), Asked> {
+        let mut asked = std::mem::take(&mut self.waiting_for);
+        for change in changes {
+            let earlier = asked.remove(&change.circuit);
+            let Some(rate) = change.rate else {
+                continue;
+            };
+            let is_increase = self.wanted.get(&change.circuit).is_none_or(|before| {
+                let before = (before.segment, before.route, before.rate);
+                before.0 != change.segment || before.1 != change.route || before.2 < rate
+            });
+            let since = earlier.and_then(|one| one.since);
+            let one = Asked {
+                segment: change.segment,
+                since: since.or_else(|| is_increase.then_some(now)),
+            };
+            asked.insert(change.circuit, one);
+        }
+        asked
+    }
+
+    /// Returns the reservations whose increases wait for too long, each once.
+    fn overdue(
+        &self,
+        now: Instant,
+        asked: &mut BTreeMap<(Key, u8), Asked>,
+        sums: &BTreeMap<Segment, RouteRates>,
+    ) -> Vec<DeviceFault> {
+        let mut faults = Vec::new();
+        for (circuit, one) in asked {
+            let guard = self.interfaces.guard_of(one.segment);
+            let longest = self.links.longest_wait(one.segment).max(guard + LONG_WAIT);
+            if one.since.is_none_or(|since| now.since(since) < longest) {
+                continue;
+            }
+            one.since = None;
+            let (ingress, egress) = (one.segment.ingress.0, one.segment.egress.0);
+            let waits_for_link = self.waiting_for_link.contains_key(&one.segment);
+            let rates = sums.get(&one.segment).filter(|_| waits_for_link);
+            let link = rates.and_then(|rates| self.links.full(now, one.segment, rates));
+            let place =
+                link.map_or_else(|| "its interface".to_owned(), |link| format!("link {link}"));
+            let why = format!(
+                "the increase from port {ingress} to port {egress} has waited too long for capacity of {place}: \
+                 another circuit there has not made its decrease, or a circuit from before the start was not removed"
+            );
+            let circuit = *circuit;
+            faults.push(DeviceFault { circuit, why });
+        }
+        faults
     }
 
     /// Returns true if the devices have no circuit, and none waits.
@@ -379,13 +470,21 @@ impl Devices for DrivenDevices {
     }
 
     fn next_call(&self) -> Option<Duration> {
+        if self.inspections.has_unrepaired() {
+            return Some(Duration::ZERO);
+        }
         let end = self.next_end();
         end.map(|end| end.since(self.clock.now()))
     }
 }
 
-/// Time after which an increase that waits for capacity of a link is logged.
-const LONG_WAIT: Duration = Duration::from_secs(5);
+/// Reservation that asked for a change of a circuit.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    segment: Segment,
+    /// Start of the wait for more capacity; none if the reservation needs no more, or after a fault was reported.
+    since: Option<Instant>,
+}
 
 /// Circuit, and the rates that it needs.
 type Sum<'a> = (&'a Segment, &'a RouteRates);
@@ -394,8 +493,8 @@ type Sum<'a> = (&'a Segment, &'a RouteRates);
 mod tests {
     use super::*;
     use crate::devices::SharedLink;
-    use crate::devices::example::{change, logged, segment};
     use crate::devices::segment_circuit::id_of;
+    use crate::devices::tests::example::{change, logged, segment};
     use lighthaul_base::Rate;
     use lighthaul_circuit::circuit::{Circuit, CircuitId};
     use lighthaul_circuit::driver::{Capabilities, CountedBytes, InstalledCircuit};

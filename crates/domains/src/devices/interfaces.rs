@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate};
 use lighthaul_circuit::circuit::{Circuit, CircuitId};
-use lighthaul_circuit::driver::{Capabilities, Change, Driver};
+use lighthaul_circuit::driver::{Change, Driver};
 use lighthaul_circuit::flow::Flow;
 use lighthaul_circuit::timer::Timer;
 use lighthaul_stargate::{Key, Segment};
@@ -18,6 +18,7 @@ use tracing::warn;
 
 use super::cleaning::{Cleaning, OldCircuits, clean_one};
 use super::guard_times::GuardTimes;
+use super::inspections::{Reading, Readings};
 use super::link_book::LinkBook;
 use super::segment_circuit::SegmentCircuit;
 use super::wanted::Wanted;
@@ -245,35 +246,109 @@ impl Interfaces {
     ) -> BTreeSet<Segment> {
         let mut kept_all = BTreeSet::new();
         for interface in self.cleaning.due() {
+            let kept = self.wanted_at(&interface, wanted);
+            kept_all.extend(kept.values().map(|(segment, _)| *segment));
             let Some(driver) = self.drivers.get_mut(&interface) else {
                 continue;
             };
-            let wanted = wanted.values().filter_map(|one| {
-                let circuit = self.circuits.get(&one.segment)?;
-                let found = (circuit.id, (one.segment, circuit.flow));
-                (circuit.interface == interface).then_some(found)
-            });
-            let wanted: BTreeMap<CircuitId, (Segment, Flow)> = wanted.collect();
-            kept_all.extend(wanted.values().map(|(segment, _)| *segment));
-            let (found, fault) = clean_one(driver.as_mut(), &wanted, is_stopping);
-            let can = driver.capabilities();
+            let (found, fault) = clean_one(driver.as_mut(), &kept, is_stopping);
             self.cleaning
                 .note(&interface, found.as_ref(), fault.as_ref());
             if let Some(found) = found {
-                self.take_over(now, (&interface, can), found, links);
+                self.take_over(now, &interface, found, links);
             }
         }
         kept_all
+    }
+
+    /// Returns the requested circuits of an interface.
+    fn wanted_at(
+        &self,
+        interface: &str,
+        wanted: &BTreeMap<(Key, u8), Wanted>,
+    ) -> BTreeMap<CircuitId, (Segment, Flow)> {
+        let wanted = wanted.values().filter_map(|one| {
+            let circuit = self.circuits.get(&one.segment)?;
+            let found = (circuit.id, (one.segment, circuit.flow));
+            (circuit.interface == interface).then_some(found)
+        });
+        wanted.collect()
+    }
+
+    /// Reads the devices again, and notes the rates that they have. Circuits that are not requested are removed. Devices
+    /// that are not clean yet are left out: see [`Self::clean`].
+    pub(super) fn inspect(
+        &mut self,
+        now: Time<'_>,
+        wanted: &BTreeMap<(Key, u8), Wanted>,
+        links: &LinkBook,
+        is_stopping: &AtomicBool,
+    ) -> Readings {
+        let mut readings = Readings::default();
+        let unclean = self.cleaning.due();
+        let interfaces: Vec<String> = self.drivers.keys().cloned().collect();
+        for interface in interfaces.into_iter().filter(|one| !unclean.contains(one)) {
+            let kept = self.wanted_at(&interface, wanted);
+            let Some(driver) = self.drivers.get_mut(&interface) else {
+                continue;
+            };
+            let (found, fault) = clean_one(driver.as_mut(), &kept, is_stopping);
+            let Some(found) = found else {
+                let why = fault.map(|why| why.to_string());
+                readings.interfaces.insert(interface, why);
+                continue;
+            };
+            self.cleaning.note(&interface, Some(&found), fault.as_ref());
+            readings.interfaces.insert(interface.clone(), None);
+            for (segment, _) in kept.values() {
+                let rates = found.kept.iter().filter(|(one, _)| one == segment);
+                let reading = Reading {
+                    set: self.present.get(segment).copied(),
+                    found: rates.map(|(_, rate)| *rate).next(),
+                };
+                readings.circuits.insert(*segment, reading);
+            }
+            self.correct(now, &interface, found, (links, &readings));
+        }
+        readings
+    }
+
+    /// Notes what an inspection of an interface has found.
+    fn correct(
+        &mut self,
+        now: Time<'_>,
+        interface: &str,
+        mut found: OldCircuits,
+        (links, readings): (&LinkBook, &Readings),
+    ) {
+        for (segment, reading) in &readings.circuits {
+            if reading.found.is_none() {
+                self.present.remove(segment);
+                self.timers.remove(segment);
+            }
+        }
+        let present = &self.present;
+        found
+            .kept
+            .retain(|(segment, rate)| present.get(segment) != Some(rate));
+        let is_as_set = found.kept.is_empty() && found.removed.is_empty() && found.left.is_empty();
+        if !is_as_set {
+            self.take_over(now, interface, found, links);
+        }
     }
 
     /// Notes the circuits from before the start that the device at an interface had.
     fn take_over(
         &mut self,
         now: Time<'_>,
-        (interface, can): (&str, Capabilities),
+        interface: &str,
         mut found: OldCircuits,
         links: &LinkBook,
     ) {
+        let Some(driver) = self.drivers.get(interface) else {
+            return;
+        };
+        let can = driver.capabilities();
         let kept = found.kept.clone();
         // the routes of circuits that were found before are known
         found

@@ -50,6 +50,8 @@ struct Content {
     rates: BTreeMap<Segment, RouteRates>,
     guards: GuardTimes,
     old: OldUse,
+    /// Guard times of interfaces, with the pairs of ports of their circuits.
+    longest: BTreeMap<String, (Duration, BTreeSet<Segment>)>,
 }
 
 impl LinkBook {
@@ -76,9 +78,35 @@ impl LinkBook {
         listeners.push(listener);
     }
 
-    /// Counts the highest rate of an interface on the links of its circuits, until these were read.
-    pub(super) fn expect(&self, interface: &str, most: Rate, segments: BTreeSet<Segment>) {
-        self.lock().old.expect(interface, most, segments);
+    /// Counts the highest rate of an interface with this guard time on the links of its circuits, until these were read.
+    pub(super) fn expect(
+        &self,
+        (interface, guard): (&str, Duration),
+        most: Rate,
+        segments: BTreeSet<Segment>,
+    ) {
+        let mut content = self.lock();
+        let about = (guard, segments.clone());
+        content.longest.insert(interface.to_owned(), about);
+        content.old.expect(interface, most, segments);
+    }
+
+    /// Returns the longest time for which an increase of a circuit may wait for its links: the guard times of their
+    /// interfaces, and some seconds. Interfaces that were not read yet have more time.
+    pub(super) fn longest_wait(&self, segment: Segment) -> Duration {
+        let content = self.lock();
+        let links = content.links.iter().filter(|link| link.carries(segment));
+        let links: Vec<&SharedLink> = links.collect();
+        let is_here = |segments: &BTreeSet<Segment>| {
+            segments
+                .iter()
+                .any(|one| links.iter().any(|link| link.carries(*one)))
+        };
+        let guards = content.longest.values();
+        let guards = guards.filter(|(_, segments)| is_here(segments));
+        let guard = guards.map(|(guard, _)| *guard).max().unwrap_or_default();
+        let is_unread = links.iter().any(|link| content.old.has_unknown(link));
+        guard + if is_unread { UNREAD_WAIT } else { LONG_WAIT }
     }
 
     /// Notes the circuits from before the start that an interface with this guard time had. Those of `known` pairs of
@@ -127,6 +155,7 @@ impl LinkBook {
             rates: present,
             guards,
             old: before_start,
+            ..
         } = &mut *content;
         let nothing = RouteRates::new();
         let before = present.get(&segment).unwrap_or(&nothing);
@@ -176,6 +205,7 @@ impl LinkBook {
             rates: present,
             guards,
             old,
+            ..
         } = &mut *content;
         let crossed = links.iter().filter(|link| link.rate(segment, rates) > 0);
         let fullest = crossed.min_by_key(|link| {
@@ -246,10 +276,15 @@ impl Content {
     }
 }
 
+/// Time after which an increase that waits for capacity is a fault, in addition to the guard times.
+pub(super) const LONG_WAIT: Duration = Duration::from_secs(5);
+/// The same while a device has not been read since the start, which may take long.
+const UNREAD_WAIT: Duration = Duration::from_mins(1);
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::devices::example::segment;
+    use crate::devices::tests::example::segment;
 
     #[test]
     fn only_the_links_of_a_route_are_taken_and_freed() {

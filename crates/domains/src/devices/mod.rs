@@ -3,7 +3,7 @@
 //! - [`contract`]: the interface; [`parallel`]: a thread for each interface
 //! - `driven`: rates of reservations, in the order in which devices may set them; `wanted`: one of them
 //! - `interfaces`: drivers of `lighthaul-circuit`, and what their devices have; `cleaning`: circuits from before the
-//!   start; `guard_times`: capacity that may still be in use after a decrease; `segment_circuit`: circuits of pairs of
+//!   start; `inspections`: circuits that devices have lost; `guard_times`: capacity that may still be in use after a decrease; `segment_circuit`: circuits of pairs of
 //!   ports
 //! - `shared_link`: links that several circuits share; `link_book`: their capacity; `old_use`: their use by circuits from
 //!   before the start
@@ -13,6 +13,7 @@ mod cleaning;
 pub mod contract;
 mod driven;
 mod guard_times;
+mod inspections;
 mod interfaces;
 mod link_book;
 mod old_use;
@@ -29,6 +30,4 @@ pub use segment_circuit::SegmentCircuit;
 pub use shared_link::SharedLink;
 
 #[cfg(test)]
-pub(crate) mod example;
-#[cfg(test)]
-mod tests;
+pub(crate) mod tests;

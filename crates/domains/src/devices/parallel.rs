@@ -70,6 +70,8 @@ struct Content {
     is_empty: bool,
     /// True if another interface has freed capacity of a link since the last call of the driver.
     has_freed_link: bool,
+    /// Number of requests to inspect the device without delay.
+    inspections: usize,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -108,8 +110,9 @@ impl ParallelDevices {
                 .filter(|(_, one)| one.interface == interface);
             let here: BTreeMap<Segment, SegmentCircuit> =
                 here.map(|(segment, one)| (*segment, one.clone())).collect();
-            let (most, segments) = (driver.capabilities().rate_max, here.keys().copied());
-            links.expect(&interface, most, segments.collect());
+            let (can, segments) = (driver.capabilities(), here.keys().copied());
+            let about = (interface.as_str(), can.guard());
+            links.expect(about, can.rate_max, segments.collect());
             let driver = [(interface.clone(), driver)].into();
             let devices = DrivenDevices::new(driver, here).with_links(links.clone(), clock);
             let worker = Worker::start(devices, look)?;
@@ -131,6 +134,14 @@ impl ParallelDevices {
     /// Returns the capabilities of the devices, by interface.
     pub const fn capabilities(&self) -> &BTreeMap<String, Capabilities> {
         &self.capabilities
+    }
+
+    /// Lets all devices be inspected now, as they are every 30 seconds. Circuits that differ are set again.
+    pub fn inspect(&self) {
+        for worker in self.workers.values() {
+            worker.queue.lock().inspections += 1;
+            worker.queue.changed.notify_one();
+        }
     }
 
     /// Gives the changes to the threads.
@@ -253,6 +264,11 @@ impl Queue {
         (content.stage != Stage::Stopping).then(|| content.take())
     }
 
+    /// Returns true if the device is to be inspected, once.
+    fn take_inspection(&self) -> bool {
+        std::mem::take(&mut self.lock().inspections) > 0
+    }
+
     fn finish(&self, faults: Vec<DeviceFault>, is_empty: bool) {
         let mut content = self.lock();
         content.faults.extend(faults);
@@ -292,7 +308,8 @@ impl Content {
 
     /// Returns true if faults can follow soon.
     fn is_active(&self) -> bool {
-        self.is_busy || !self.changes.is_empty() || !self.faults.is_empty()
+        let has_work = self.inspections > 0 || !self.changes.is_empty();
+        self.is_busy || has_work || !self.faults.is_empty()
     }
 }
 
@@ -309,11 +326,15 @@ fn run(queue: &Queue, mut devices: DrivenDevices, look: Duration) {
         let waits = devices.waits_for_link();
         let is_idle = |content: &mut Content| {
             let is_freed = waits && content.has_freed_link;
-            content.changes.is_empty() && content.stage == Stage::Running && !is_freed
+            let is_due = is_freed || content.inspections > 0 || !content.changes.is_empty();
+            content.stage == Stage::Running && !is_due
         };
         let Some(changes) = queue.changes(patience, is_idle) else {
             return;
         };
+        if queue.take_inspection() {
+            devices.hasten_inspection();
+        }
         let faults = devices.apply(Instant::ZERO, &changes);
         queue.finish(faults, devices.is_empty());
     }
@@ -339,14 +360,15 @@ mod tests {
     use lighthaul_testkit::allowance;
 
     use super::*;
-    use crate::devices::example;
     use crate::devices::segment_circuit::id_of;
+    use crate::devices::tests::example;
 
     /// Device that reports each change, and that waits for a permission before it returns.
     #[derive(Debug)]
     struct Slow {
         begun: Sender<Option<Rate>>,
         may_end: Receiver<()>,
+        circuits: BTreeMap<CircuitId, InstalledCircuit>,
     }
 
     impl Slow {
@@ -371,16 +393,24 @@ mod tests {
             for change in changes {
                 self.begun.send(change.rate).unwrap();
                 self.may_end.recv().unwrap();
+                let id = change.circuit.id;
+                let circuit = InstalledCircuit {
+                    id,
+                    flow: Some(change.circuit.flow),
+                    rate: change.rate,
+                };
+                self.circuits.insert(id, circuit);
             }
             vec![Ok(()); changes.len()]
         }
 
-        fn remove(&mut self, _: CircuitId) -> Result<()> {
+        fn remove(&mut self, id: CircuitId) -> Result<()> {
+            self.circuits.remove(&id);
             Ok(())
         }
 
         fn inspect(&mut self) -> Result<Vec<InstalledCircuit>> {
-            Ok(Vec::new())
+            Ok(self.circuits.values().cloned().collect())
         }
     }
 
@@ -403,7 +433,11 @@ mod tests {
         for (egress, interface) in [(2, "eth1"), (3, "eth2")] {
             let (begun, has_begun) = channel();
             let (end, may_end) = channel();
-            let driver: Box<dyn Driver> = Box::new(Slow { begun, may_end });
+            let driver: Box<dyn Driver> = Box::new(Slow {
+                begun,
+                may_end,
+                circuits: BTreeMap::new(),
+            });
             drivers.insert(interface.to_owned(), driver);
             let circuit = SegmentCircuit {
                 interface: interface.to_owned(),

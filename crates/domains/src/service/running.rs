@@ -246,7 +246,7 @@ fn report(events: &SyncSender<Event>) -> Report {
             id = key.id.0,
             nth,
             why = fault.why,
-            "a device refused a rate; the path, or this leg of a protected one, is released in all domains"
+            "a device does not carry a path; the path, or this leg of a protected one, is released in all domains"
         );
         // the service may have ended
         events.send(Event::DeviceFault(key, nth)).ok();

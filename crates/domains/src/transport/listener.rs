@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use lighthaul_capture::handshake_slots::HandshakeSlots;
 use lighthaul_capture::target::Host;
 use lighthaul_io::control::Control;
 use lighthaul_io::crypto::identity::Fingerprint;
@@ -20,7 +21,6 @@ use lighthaul_stargate::DomainId;
 use tracing::{debug, warn};
 
 use super::endpoints::Identification;
-use super::handshake_slots::HandshakeSlots;
 use super::link::Link;
 use super::link_fault::LinkFault;
 use crate::wall_clock::wall_now;

@@ -13,13 +13,12 @@
 //! may be lost with a connection; the machine repeats them.
 //!
 //! - [`Transport`]: all links; `link`: one connection and its queue; `link_thread`: its thread
-//! - `listener`, `handshake_slots`: connections of neighbors; `caller`: connections to them, and their delays
+//! - `listener`: connections of neighbors; `caller`: connections to them, and their delays
 //! - `greeting`: the first frame; `link_fault`: reasons for which a connection is refused or ends
 
 mod caller;
 mod endpoints;
 mod greeting;
-mod handshake_slots;
 mod link;
 mod link_fault;
 mod link_thread;

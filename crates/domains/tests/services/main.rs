@@ -9,6 +9,13 @@ mod bad_days;
 mod chain;
 mod configurations;
 mod control;
+#[expect(
+    dead_code,
+    clippy::disallowed_methods,
+    reason = "tests of the driver use the rest; it is a server for a test"
+)]
+#[path = "../../../circuit/tests/tl1/emulator.rs"]
+mod emulator;
 mod ends;
 mod given_up;
 mod kill;
@@ -16,8 +23,16 @@ mod kill;
 mod measured;
 mod peer;
 mod protected;
+#[expect(
+    dead_code,
+    clippy::disallowed_methods,
+    reason = "tests of the driver use the rest; it is a server for a test"
+)]
+#[path = "../../../circuit/tests/tl1/replies.rs"]
+mod replies;
 mod restart;
 mod shaper;
 mod site;
 mod stores;
 mod strangers;
+mod switch;

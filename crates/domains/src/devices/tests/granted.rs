@@ -14,8 +14,8 @@ use lighthaul_stargate::offer::Demand;
 use lighthaul_stargate::{Agent, CalendarResources, PortId, Resources, Segment};
 
 use crate::devices::driven::DrivenDevices;
-use crate::devices::example::{key, segment};
 use crate::devices::link_book::LinkBook;
+use crate::devices::tests::example::{key, segment};
 use crate::devices::{SegmentCircuit, SharedLink};
 
 #[test]

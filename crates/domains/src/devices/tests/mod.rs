@@ -1,8 +1,12 @@
 //! Tests of devices that play whole paths.
 //!
-//! - `granted`: random paths of a calendar; `restarts`: circuits from before a start; `route_moves`: rates that move to
-//!   other routes
+//! - `granted`: random paths of a calendar; `restarts`: circuits from before a start; `inspections`: circuits that a device
+//!   loses; `route_moves`: rates that move to other routes; `stuck`: capacity that does not become free
+//! - `example`: reservations, changes and interfaces for all tests of devices
 
+pub(crate) mod example;
 mod granted;
+mod inspections;
 mod restarts;
 mod route_moves;
+mod stuck;

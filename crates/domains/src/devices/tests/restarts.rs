@@ -10,9 +10,9 @@ use lighthaul_circuit::sim_device::{FaultModel, SimFault};
 use lighthaul_stargate::Segment;
 
 use crate::devices::cleaning::OldCircuits;
-use crate::devices::example::{Interface, change, link, logged, segment};
 use crate::devices::link_book::LinkBook;
 use crate::devices::segment_circuit::id_of;
+use crate::devices::tests::example::{Interface, change, link, logged, segment};
 
 const OLD: Segment = segment(1, 2);
 const NEW: Segment = segment(3, 4);
@@ -133,7 +133,7 @@ fn circuits_of_an_interface_count_with_its_highest_rate_until_they_were_read() {
         link("a-b", &[(OLD, 0), (NEW, 0)]),
         link("c-d", &[(segment(5, 6), 0), (NEW, 1)]),
     ]);
-    links.expect("eth1", Rate::from_mbps(70), BTreeSet::from([OLD]));
+    links.expect(("eth1", GUARD), Rate::from_mbps(70), BTreeSet::from([OLD]));
     let take =
         |route, mbps: u64| links.take(Instant::ZERO, NEW, &[(route, mbps * 1_000_000)].into());
     assert!(!take(0, 31));

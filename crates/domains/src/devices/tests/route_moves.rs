@@ -8,9 +8,9 @@ use lighthaul_circuit::sim_device::SimFault;
 use lighthaul_stargate::{RateChange, Segment};
 
 use crate::devices::SharedLink;
-use crate::devices::example::{Interface, change, link, segment};
 use crate::devices::link_book::LinkBook;
 use crate::devices::shared_link::RouteRates;
+use crate::devices::tests::example::{Interface, change, link, segment};
 
 const MOVING: Segment = segment(1, 2);
 const OTHER: Segment = segment(3, 4);

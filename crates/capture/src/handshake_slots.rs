@@ -11,7 +11,7 @@ use lighthaul_base::prefix::Prefix;
 
 /// Connections in the handshake.
 #[derive(Debug, Default)]
-pub(super) struct HandshakeSlots {
+pub struct HandshakeSlots {
     running: Mutex<Running>,
 }
 
@@ -36,7 +36,7 @@ struct Handshake {
 
 /// Slot of one handshake, which is freed on drop.
 #[derive(Debug)]
-pub(super) struct HandshakeSlot {
+pub struct HandshakeSlot {
     slots: Arc<HandshakeSlots>,
     number: u64,
 }
@@ -49,7 +49,7 @@ impl Drop for HandshakeSlot {
 
 impl HandshakeSlot {
     /// Records that the host of the connection has shown a pinned key.
-    pub(super) fn recognize(&self) {
+    pub fn recognize(&self) {
         let mut running = self.slots.running();
         let Some(handshake) = running.handshakes.get(&self.number) else {
             return;
@@ -67,7 +67,7 @@ impl HandshakeSlot {
 
 impl HandshakeSlots {
     /// Creates slots, of which a part is left to `neighbors`.
-    pub(super) fn new(neighbors: impl Iterator<Item = IpAddr>) -> Self {
+    pub fn new(neighbors: impl Iterator<Item = IpAddr>) -> Self {
         Self {
             running: Mutex::new(Running {
                 configured: neighbors.map(Prefix::host).collect(),
@@ -78,7 +78,7 @@ impl HandshakeSlots {
 
     /// Takes a slot, if one is free or if the oldest handshake has exceeded its time. A neighbor need not wait for
     /// strangers.
-    pub(super) fn begin(
+    pub fn begin(
         self: &Arc<Self>,
         tcp: &TcpStream,
         address: IpAddr,
@@ -113,7 +113,7 @@ impl HandshakeSlots {
     }
 
     /// Closes connections whose handshake takes too long, or all of them.
-    pub(super) fn sweep(&self, now: Instant, all: bool) {
+    pub fn sweep(&self, now: Instant, all: bool) {
         for handshake in self.running().handshakes.values() {
             if all || now.since(handshake.since) >= TIMEOUT {
                 handshake.tcp.shutdown(Shutdown::Both).ok();

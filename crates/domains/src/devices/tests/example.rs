@@ -11,10 +11,10 @@ use lighthaul_circuit::sim_device::{FaultModel, SimDevice};
 use lighthaul_io::host::clock::Clock;
 use lighthaul_stargate::{CorrelationId, DomainId, Key, PortId, RateChange, Segment};
 
-use super::driven::DrivenDevices;
-use super::link_book::LinkBook;
-use super::segment_circuit::{SegmentCircuit, id_of};
-use super::{DeviceFault, SharedLink};
+use crate::devices::driven::DrivenDevices;
+use crate::devices::link_book::LinkBook;
+use crate::devices::segment_circuit::{SegmentCircuit, id_of};
+use crate::devices::{DeviceFault, SharedLink};
 
 pub(crate) const fn key(id: u128) -> Key {
     Key {
@@ -25,7 +25,7 @@ pub(crate) const fn key(id: u128) -> Key {
     }
 }
 
-pub(super) const fn segment(ingress: u32, egress: u32) -> Segment {
+pub(in crate::devices) const fn segment(ingress: u32, egress: u32) -> Segment {
     Segment {
         ingress: PortId(ingress),
         egress: PortId(egress),
@@ -33,7 +33,7 @@ pub(super) const fn segment(ingress: u32, egress: u32) -> Segment {
 }
 
 /// Returns the change of a reservation to a rate, or to no rate.
-pub(super) fn change(id: u128, segment: Segment, mbps: u64) -> RateChange {
+pub(in crate::devices) fn change(id: u128, segment: Segment, mbps: u64) -> RateChange {
     RateChange {
         circuit: (key(id), 0),
         segment,
@@ -44,7 +44,7 @@ pub(super) fn change(id: u128, segment: Segment, mbps: u64) -> RateChange {
 }
 
 /// Returns a link of 100 Mb/s.
-pub(super) fn link(name: &str, routes: &[(Segment, u8)]) -> SharedLink {
+pub(in crate::devices) fn link(name: &str, routes: &[(Segment, u8)]) -> SharedLink {
     SharedLink {
         name: name.to_owned(),
         capacity: Rate::from_mbps(100),
@@ -53,13 +53,13 @@ pub(super) fn link(name: &str, routes: &[(Segment, u8)]) -> SharedLink {
 }
 
 /// Interface of 1 Gb/s with circuits, whose device can be seen.
-pub(super) struct Interface {
-    pub(super) device: SimDevice,
-    pub(super) devices: DrivenDevices,
+pub(in crate::devices) struct Interface {
+    pub(in crate::devices) device: SimDevice,
+    pub(in crate::devices) devices: DrivenDevices,
 }
 
 impl Interface {
-    pub(super) fn new(links: &LinkBook, segments: &[Segment], guard: Duration) -> Self {
+    pub(in crate::devices) fn new(links: &LinkBook, segments: &[Segment], guard: Duration) -> Self {
         let capabilities = Capabilities {
             rate_min: Rate::from_mbps(1),
             rate_max: Rate::from_mbps(1000),
@@ -91,18 +91,26 @@ impl Interface {
     }
 
     /// Starts with these reservations, and with what the device has.
-    pub(super) fn reset(&mut self, millis: u64, rates: &[RateChange]) -> Vec<DeviceFault> {
+    pub(in crate::devices) fn reset(
+        &mut self,
+        millis: u64,
+        rates: &[RateChange],
+    ) -> Vec<DeviceFault> {
         let now = Instant::ZERO + Duration::from_millis(millis);
         self.devices.reset_at(&|| now, rates)
     }
 
-    pub(super) fn apply(&mut self, millis: u64, changes: &[RateChange]) -> Vec<DeviceFault> {
+    pub(in crate::devices) fn apply(
+        &mut self,
+        millis: u64,
+        changes: &[RateChange],
+    ) -> Vec<DeviceFault> {
         let now = Instant::ZERO + Duration::from_millis(millis);
         self.devices.apply_at(&|| now, changes)
     }
 
     /// Returns the rate of a circuit at the device in Mb/s.
-    pub(super) fn mbps(&self, segment: Segment) -> u64 {
+    pub(in crate::devices) fn mbps(&self, segment: Segment) -> u64 {
         let circuits = self.device.circuits();
         let rate = circuits.get(&id_of(segment)).and_then(|one| one.rate);
         rate.map_or(0, |rate| rate.as_bps() / MBPS)
@@ -112,7 +120,7 @@ impl Interface {
 const MBPS: u64 = 1_000_000;
 
 /// Returns the lines with these words that an action logs.
-pub(super) fn logged(words: &str, action: impl FnOnce()) -> Vec<String> {
+pub(in crate::devices) fn logged(words: &str, action: impl FnOnce()) -> Vec<String> {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let nth = COUNT.fetch_add(1, Ordering::Relaxed);
     let name = format!("lighthaul-log-{}-{nth}", std::process::id());

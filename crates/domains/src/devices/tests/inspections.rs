@@ -1,0 +1,176 @@
+//! Circuits that a device loses or changes without a call of its driver.
+
+use std::time::Duration;
+
+use lighthaul_base::Rate;
+use lighthaul_circuit::driver::InstalledCircuit;
+use lighthaul_circuit::sim_device::{FaultModel, SimFault};
+use lighthaul_stargate::Segment;
+
+use crate::devices::link_book::LinkBook;
+use crate::devices::segment_circuit::id_of;
+use crate::devices::tests::example::{Interface, change, link, logged, segment};
+
+const ONE: Segment = segment(1, 2);
+const TWO: Segment = segment(1, 3);
+const GONE: Segment = segment(1, 4);
+
+/// Returns an interface with a circuit of 300 Mb/s.
+fn begun() -> Interface {
+    let mut interface = Interface::new(&LinkBook::default(), &[ONE, TWO, GONE], Duration::ZERO);
+    assert_eq!(interface.reset(0, &[change(1, ONE, 300)]), []);
+    assert_eq!(interface.mbps(ONE), 300);
+    interface
+}
+
+fn install(interface: &Interface, segment: Segment, flow: &str, mbps: u64) {
+    interface.device.install(InstalledCircuit {
+        id: id_of(segment),
+        flow: flow.parse().ok(),
+        rate: Rate::from_bps(mbps * 1_000_000),
+    });
+}
+
+/// Makes all calls of a device fail, or none.
+fn fail(interface: &Interface, is_failing: bool) {
+    interface.device.set_fault_model(FaultModel {
+        latency_max: Duration::ZERO,
+        fail_ppb: if is_failing { 1_000_000_000 } else { 0 },
+    });
+}
+
+/// Passes the time until an inspection is due, and what it leads to.
+fn pass(interface: &mut Interface, millis: u64) {
+    assert_eq!(interface.apply(millis, &[]), []);
+    assert_eq!(interface.apply(millis, &[]), []);
+}
+
+#[test]
+fn lost_circuit_is_set_again_within_half_a_minute() {
+    let mut interface = begun();
+    interface.device.forget(id_of(ONE));
+    pass(&mut interface, 29_999);
+    assert_eq!(interface.mbps(ONE), 0);
+    pass(&mut interface, 30_000);
+    assert_eq!(interface.mbps(ONE), 300);
+    // and so is one that is lost later
+    interface.device.forget(id_of(ONE));
+    pass(&mut interface, 60_000);
+    assert_eq!(interface.mbps(ONE), 300);
+}
+
+#[test]
+fn circuit_with_another_rate_or_other_packets_is_set_again() {
+    for (flow, mbps) in [("udp 1", 200), ("udp 1", 400), ("udp 1", 0), ("udp 7", 300)] {
+        let mut interface = begun();
+        install(&interface, ONE, flow, mbps);
+        pass(&mut interface, 30_000);
+        let circuits = interface.device.circuits();
+        let circuit = &circuits[&id_of(ONE)];
+        assert_eq!(circuit.rate, Some(Rate::from_mbps(300)), "{flow} {mbps}");
+        assert_eq!(circuit.flow, "udp 1".parse().ok(), "{flow} {mbps}");
+    }
+}
+
+#[test]
+fn circuit_that_comes_back_after_its_removal_is_removed() {
+    let mut interface = begun();
+    // a device that takes a configuration back
+    install(&interface, GONE, "udp 1", 100);
+    pass(&mut interface, 30_000);
+    assert_eq!((interface.mbps(ONE), interface.mbps(GONE)), (300, 0));
+}
+
+#[test]
+fn circuit_that_stays_lost_is_a_fault_after_three_inspections() {
+    let mut interface = begun();
+    assert_eq!(interface.apply(1, &[change(2, ONE, 100)]), []);
+    assert_eq!(interface.apply(1, &[change(3, TWO, 50)]), []);
+    for millis in [30_000, 40_000] {
+        interface.device.forget(id_of(ONE));
+        pass(&mut interface, millis);
+    }
+    interface.device.forget(id_of(ONE));
+    let mut faults = interface.apply(50_000, &[]);
+    faults.sort_by_key(|one| one.circuit);
+    let circuits: Vec<_> = faults.iter().map(|one| one.circuit).collect();
+    let expected = [change(1, ONE, 1).circuit, change(2, ONE, 1).circuit];
+    assert_eq!(circuits, expected);
+    assert!(faults[0].why.contains("port 1 to port 2"), "{faults:?}");
+    // paths that are released end the fault
+    let end = [change(1, ONE, 0), change(2, ONE, 0)];
+    assert_eq!(interface.apply(50_001, &end), []);
+    pass(&mut interface, 80_001);
+    assert_eq!((interface.mbps(ONE), interface.mbps(TWO)), (0, 50));
+}
+
+#[test]
+fn circuit_that_the_device_does_not_take_again_is_a_fault_with_its_reason() {
+    let mut interface = begun();
+    interface.device.forget(id_of(ONE));
+    let refuse = |interface: &Interface| {
+        interface.device.fail_change(Some(SimFault::Refused), 0);
+    };
+    for millis in [30_000, 40_000] {
+        pass_refused(&mut interface, millis, &refuse);
+    }
+    let faults = interface.apply(50_000, &[]);
+    assert_eq!(faults.len(), 1, "{faults:?}");
+    assert!(faults[0].why.contains("simulated fault"), "{faults:?}");
+}
+
+/// Does the same as [`pass`] with a device that takes no change.
+fn pass_refused(interface: &mut Interface, millis: u64, refuse: &impl Fn(&Interface)) {
+    for _ in 0..2 {
+        refuse(interface);
+        assert_eq!(interface.apply(millis, &[]), [], "{millis}");
+    }
+    refuse(interface);
+}
+
+#[test]
+fn circuit_that_is_lost_now_and_then_is_no_fault() {
+    let mut interface = begun();
+    for nth in 1..9 {
+        let millis = nth * 100_000;
+        interface.device.forget(id_of(ONE));
+        pass(&mut interface, millis);
+        // the next inspection finds it
+        pass(&mut interface, millis + 50_000);
+        assert_eq!(interface.mbps(ONE), 300);
+    }
+}
+
+#[test]
+fn device_that_cannot_be_read_keeps_its_paths_and_is_read_again() {
+    let mut interface = begun();
+    fail(&interface, true);
+    let lines = logged("cannot be read", || {
+        for nth in 3..60 {
+            pass(&mut interface, nth * 10_000);
+        }
+    });
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    fail(&interface, false);
+    interface.device.forget(id_of(ONE));
+    pass(&mut interface, 600_000);
+    assert_eq!(interface.mbps(ONE), 300);
+}
+
+#[test]
+fn lost_circuit_gets_back_the_part_that_it_had_while_its_increase_waits() {
+    let links = LinkBook::new(&[link("a-b", &[(ONE, 0), (segment(3, 4), 0)])]);
+    let mut interface = Interface::new(&links, &[ONE], Duration::ZERO);
+    let mut other = Interface::new(&links, &[segment(3, 4)], Duration::ZERO);
+    assert_eq!(interface.reset(0, &[change(1, ONE, 30)]), []);
+    assert_eq!(other.reset(0, &[change(2, segment(3, 4), 60)]), []);
+    assert_eq!(interface.apply(1, &[change(1, ONE, 30)]), []);
+    assert_eq!(interface.apply(29_000, &[change(3, ONE, 40)]), []);
+    assert_eq!(interface.mbps(ONE), 30);
+    interface.device.forget(id_of(ONE));
+    pass(&mut interface, 30_000);
+    assert_eq!(interface.mbps(ONE), 30);
+    assert_eq!(other.apply(31_000, &[change(2, segment(3, 4), 10)]), []);
+    pass(&mut interface, 31_000);
+    assert_eq!(interface.mbps(ONE), 70);
+}
