@@ -136,6 +136,17 @@ impl Controller {
         })
     }
 
+    /// Forgets all circuits and events, as after [`Self::new`]. Capacity that was freed stays in use for its guard time.
+    pub(crate) fn forget(&mut self) {
+        self.entries.clear();
+        self.stale.clear();
+        self.was_inspected = false;
+        self.inspect_at = Instant::ZERO;
+        self.asked_at = Instant::ZERO;
+        self.events.clear();
+        self.overflow = 0;
+    }
+
     /// Adds `circuit` until `lease_till`, or replaces the vector of an existing circuit.
     pub fn put(&mut self, now: Instant, circuit: Circuit, lease_till: Instant) -> Result<()> {
         self.check(now, &circuit, lease_till)?;
@@ -349,6 +360,7 @@ impl Controller {
         let found = standing.iter().map(|standing| (standing.id, standing));
         let mut found: BTreeMap<CircuitId, &InstalledCircuit> = found.collect();
         let mut news = Vec::new();
+        let capabilities = self.capabilities;
         for (id, entry) in &mut self.entries {
             let truth = match found.remove(id) {
                 Some(found) if found.flow == Some(entry.circuit.flow) => {
@@ -357,11 +369,12 @@ impl Controller {
                 Some(_) | None => Installed::Nothing,
             };
             if entry.installed != truth && entry.stage == Stage::Kept {
-                let rate = entry.circuit.trc.rate_at(now);
+                let planned = entry.circuit.trc.rate_at(now);
+                let rate = planned.and_then(|rate| capabilities.fit(rate));
                 if entry.installed != Installed::Nothing {
                     news.push(Event::Repaired(*id));
                 } else if rate.is_some() && truth == Installed::Rate(rate) {
-                    news.push(Event::Adopted(*id, rate));
+                    news.push(Event::Adopted(*id, planned));
                 }
                 entry.due = now;
                 entry.installed = truth;

@@ -13,7 +13,6 @@ use crate::error::Result;
 /// Controller of a device, and the time until which it may use the device.
 #[derive(Debug)]
 pub(crate) struct SwitchedController {
-    capabilities: Capabilities,
     controller: Controller,
     /// Time until which the controller is enabled.
     till: Instant,
@@ -28,7 +27,6 @@ impl SwitchedController {
     pub(crate) fn new(capabilities: Capabilities) -> Result<Self> {
         Ok(Self {
             controller: Controller::new(capabilities)?,
-            capabilities,
             till: Instant::ZERO,
             period: 0,
             is_empty: false,
@@ -64,10 +62,7 @@ impl SwitchedController {
         self.till = Instant::ZERO;
         self.period += 1;
         self.is_empty = false;
-        // the capabilities were checked before
-        if let Ok(controller) = Controller::new(self.capabilities) {
-            self.controller = controller;
-        }
+        self.controller.forget();
     }
 
     /// Returns the work that is due at `now`, and its period.
@@ -171,5 +166,42 @@ mod tests {
             .unwrap()
             .handle_inspected(at(2), found);
         assert!(matches!(switched.poll_work(at(2)).0, Work::Wait(_)));
+    }
+
+    #[test]
+    fn freed_capacity_stays_in_use_while_the_controller_is_disabled() {
+        let mut switched = SwitchedController::new(Capabilities {
+            reconfiguration: Duration::from_secs(5),
+            ..CAPABILITIES
+        })
+        .unwrap();
+        let full = |id: u64| Circuit {
+            id: CircuitId(id),
+            interface: "eth1".to_owned(),
+            flow: Flow::ALL,
+            trc: "0s-60s 10Mb/s".parse().unwrap(),
+        };
+        let rate = Some(Rate::from_mbps(10));
+        let started = |switched: &mut SwitchedController, id: u64, now: Instant| {
+            let controller = switched.controller();
+            controller.put(now, full(id), Instant::NEVER).unwrap();
+            switched.enable(Instant::NEVER);
+            assert_eq!(switched.poll_work(now).0, Work::Inspect);
+            switched.controller().handle_inspected(now, Ok(Vec::new()));
+            switched.poll_work(now).0
+        };
+        let work = started(&mut switched, 7, at(1));
+        assert_eq!(work, Work::Apply(vec![(CircuitId(7), rate)]));
+        let controller = switched.controller();
+        controller.handle_applied(at(1), CircuitId(7), rate, Ok(()));
+        controller.release(at(2), CircuitId(7)).unwrap();
+        assert_eq!(switched.poll_work(at(2)).0, Work::Remove(CircuitId(7)));
+        let controller = switched.controller();
+        controller.handle_removed(at(3), CircuitId(7), Ok(()));
+        switched.disable();
+        let work = started(&mut switched, 8, at(4));
+        assert_eq!(work, Work::Wait(at(8)));
+        let work = switched.poll_work(at(8)).0;
+        assert_eq!(work, Work::Apply(vec![(CircuitId(8), rate)]));
     }
 }

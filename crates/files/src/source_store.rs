@@ -18,9 +18,10 @@ pub trait SourceStore: Debug + Send + Sync {
 
 /// Object that is read. All of its bytes are of one version.
 pub trait StoredFile: Debug + Send {
-    /// Fills `buffer` from `offset`. Bytes up to `till` follow in order, and may be read ahead. Returns the number of
-    /// bytes read, which is less than the buffer's length only at the end of the object. Fails if the object has changed.
-    fn read_in(&self, buffer: &mut [u8], offset: u64, till: u64) -> Result<usize, Error>;
+    /// Fills `buffer` from `offset`. Bytes up to `till` follow in order, and may be read ahead; none follow if these were
+    /// read before. Returns the number of bytes read, which is less than the buffer's length only at the end of the
+    /// object. Fails if the object has changed.
+    fn read_in(&self, buffer: &mut [u8], offset: u64, till: Option<u64>) -> Result<usize, Error>;
 
     /// Returns the version of the object.
     fn version(&self) -> Version;
@@ -70,11 +71,12 @@ impl SourceFile {
     /// Fills `buffer` from `offset`. Returns the number of bytes read, which is less than the buffer's length only at the
     /// end.
     pub fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.read_in(buffer, offset, offset + buffer.len() as u64)
+        self.read_in(buffer, offset, None)
     }
 
-    /// Fills `buffer` from `offset`, as [`Self::read_at`] does. Bytes up to `till` follow in order, and may be read ahead.
-    pub fn read_in(&self, buffer: &mut [u8], offset: u64, till: u64) -> io::Result<usize> {
+    /// Fills `buffer` from `offset`, as [`Self::read_at`] does. Bytes up to `till` follow in order, and may be read ahead;
+    /// none follow if these were read before.
+    pub fn read_in(&self, buffer: &mut [u8], offset: u64, till: Option<u64>) -> io::Result<usize> {
         match self {
             Self::Here(file) => file.read_at(buffer, offset),
             Self::Stored(file) => file.read_in(buffer, offset, till).map_err(io::Error::other),

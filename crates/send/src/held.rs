@@ -57,7 +57,7 @@ impl HeldReader<'_> {
             return Err(changed(item));
         };
         let read =
-            |at: u64, buffer: &mut [u8]| file.read_in(buffer, piece.offset + at, piece.end());
+            |at: u64, buffer: &mut [u8]| file.read_in(buffer, piece.offset + at, Some(piece.end()));
         let digest = Digester::compute(held.digest, piece.len, read);
         let digest = digest.map_err(|error| unreadable(item, &error))?;
         match item.is_unchanged(file) {

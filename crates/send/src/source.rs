@@ -86,9 +86,12 @@ impl Reading {
     fn piece(&mut self, sources: &Sources, index: usize, at: u64, buffer: &mut [u8]) {
         let piece = self.plan.layout.pieces()[index];
         let offset = piece.offset + at;
+        // what was lost is read again, alone
+        let is_again = self.done[index].is_some();
+        let till = (!is_again).then_some(piece.end());
         let done = match self
             .file(sources, index)
-            .map(|file| file.read_in(buffer, offset, piece.end()))
+            .map(|file| file.read_in(buffer, offset, till))
         {
             Ok(Ok(done)) => done,
             Ok(Err(error)) | Err(error) => {
@@ -125,6 +128,10 @@ impl Reading {
     fn file(&mut self, sources: &Sources, index: usize) -> std::io::Result<&SourceFile> {
         let entry = self.plan.layout.pieces()[index].entry;
         if !self.open.contains_key(&entry) {
+            if self.failed.contains_key(&entry) {
+                // a store need not refuse it again for each packet
+                return Err(std::io::ErrorKind::Other.into());
+            }
             if self.open.len() >= self.open_max {
                 self.open.pop_first();
             }

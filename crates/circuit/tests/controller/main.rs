@@ -317,7 +317,9 @@ fn installed_circuits_are_compared_with_wanted_circuits() {
     world.device.install(standing(2, 1002, 555));
     world.device.install(standing(3, 9999, 100));
     world.device.install(standing(4, 1004, 1));
-    for id in [1, 2, 3, 5] {
+    // the device cannot have the rest of a rate
+    world.put(circuit(1, "0s-9s 100.0003M"));
+    for id in [2, 3, 5] {
         world.put(circuit(id, "0s-9s 100M"));
     }
     world.run(at(1));
@@ -340,7 +342,7 @@ fn installed_circuits_are_compared_with_wanted_circuits() {
     // the agent before may have ended before it reported the change
     let adopted = |event: &&Event| matches!(event, Event::Adopted(..));
     let adopted: Vec<&Event> = world.events.iter().filter(adopted).collect();
-    let rate = Some(Rate::from_mbps(100));
+    let rate = Rate::from_bps(100_000_300);
     assert_eq!(adopted, [&Event::Adopted(CircuitId(1), rate)]);
     let repaired = |event: &Event| matches!(event, Event::Repaired(_));
     assert!(!world.events.iter().any(repaired), "{:?}", world.events);

@@ -118,9 +118,15 @@ fn names_of_objects_land_as_in_other_copies() {
     }
     assert_eq!(names(&server.scratch.at("h/d")), ["y"]);
     assert_eq!(names(&server.scratch.at("i")), ["f"]);
-    daemon
-        .copy("", &["HOST/store/t/none", "n"])
-        .assert_failed(3, "there is no such object");
+    for place in ["HOST/store/t/none", "HOST/store/t/none/", "HOST/store/t/f/"] {
+        for delete in [&[][..], &["--delete", "--yes"]] {
+            let args = [delete, &[place, "h"]].concat();
+            daemon
+                .copy("", &args)
+                .assert_failed(3, "there is no such object");
+        }
+    }
+    assert!(server.scratch.at("h/f").is_file());
     daemon
         .copy("", &["HOST/store/t/f", "HOST/other", "n"])
         .assert_failed(1, "name its objects in a command of their own");

@@ -98,7 +98,15 @@ async fn look(place: &Place, job: &Job) -> Result<Source, Error> {
             kind,
         });
     }
+    let none = || {
+        let text = "there is no such object, and none below it";
+        failed(CallError::new(Reason::Missing, text))
+    };
     if key.is_empty() || key.ends_with('/') {
+        // a copy of nothing would succeed, and with --delete it would empty the target
+        if !key.is_empty() && !bucket.has_any(&key).await.map_err(failed)? {
+            return Err(none());
+        }
         let (name, kind) = (String::new(), Kind::Folder);
         return Ok(Source {
             bucket,
@@ -120,8 +128,7 @@ async fn look(place: &Place, job: &Job) -> Result<Source, Error> {
     }
     let prefix = keys::folder(&key);
     if !bucket.has_any(&prefix).await.map_err(failed)? {
-        let text = "there is no such object, and none below it";
-        return Err(failed(CallError::new(Reason::Missing, text)));
+        return Err(none());
     }
     let (key, kind) = (prefix, Kind::Folder);
     Ok(Source {

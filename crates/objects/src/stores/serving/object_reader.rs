@@ -131,7 +131,7 @@ impl Reach {
 }
 
 impl StoredFile for Reader {
-    fn read_in(&self, buffer: &mut [u8], offset: u64, till: u64) -> Result<usize, Error> {
+    fn read_in(&self, buffer: &mut [u8], offset: u64, till: Option<u64>) -> Result<usize, Error> {
         let mut blocks = self.blocks.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(error) = &blocks.failed {
             return Err(error.clone());
@@ -160,14 +160,22 @@ impl StoredFile for Reader {
 }
 
 impl Reader {
-    /// Returns bytes from `at` on, at least one. The lane reads up to `till` in order.
-    fn bytes<'a>(&self, blocks: &'a mut Blocks, at: u64, till: u64) -> Result<&'a [u8], Error> {
+    /// Returns bytes from `at` on, at least one. The lane reads up to `till` in order, or has read them before.
+    fn bytes<'a>(
+        &self,
+        blocks: &'a mut Blocks,
+        at: u64,
+        till: Option<u64>,
+    ) -> Result<&'a [u8], Error> {
         let nth = at / BLOCK;
-        let (from, bytes) = if blocks.has_left(nth) {
-            let from = at / SPOT * SPOT;
-            (from, self.spot(blocks, from)?)
-        } else {
-            (nth * BLOCK, self.block(blocks, nth, till)?)
+        let till = till.filter(|_| !blocks.has_left(nth));
+        let (from, bytes) = match till {
+            None if !blocks.has(nth) => {
+                let from = at / SPOT * SPOT;
+                (from, self.spot(blocks, from)?)
+            }
+            None => (nth * BLOCK, self.block(blocks, nth, at)?),
+            Some(till) => (nth * BLOCK, self.block(blocks, nth, till)?),
         };
         let skipped = usize::try_from(at - from).unwrap_or(usize::MAX);
         let rest = bytes.get(skipped..).filter(|rest| !rest.is_empty());
@@ -192,13 +200,13 @@ impl Reader {
             blocks.newest = Some(nth);
             blocks.forget(nth.saturating_sub(1)..=nth + AHEAD);
         }
-        if !blocks.here.contains_key(&nth) && !blocks.coming.contains_key(&nth) {
+        if !blocks.has(nth) {
             // this one needs no room, so that all readers proceed
             blocks.coming.insert(nth, self.request(nth, None));
         }
         let end = till.min(self.known.size).div_ceil(BLOCK);
         for next in nth + 1..end.min(nth + 1 + AHEAD) {
-            if blocks.here.contains_key(&next) || blocks.coming.contains_key(&next) {
+            if blocks.has(next) {
                 continue;
             }
             let Some(room) = self.shared.free_room(BLOCK) else {
@@ -273,7 +281,12 @@ impl Blocks {
     /// Returns true if a block was in memory, and is no more.
     fn has_left(&self, nth: u64) -> bool {
         let is_behind = self.newest.is_some_and(|newest| nth < newest);
-        is_behind && !self.here.contains_key(&nth) && !self.coming.contains_key(&nth)
+        is_behind && !self.has(nth)
+    }
+
+    /// Returns true if a block is in memory, or on its way.
+    fn has(&self, nth: u64) -> bool {
+        self.here.contains_key(&nth) || self.coming.contains_key(&nth)
     }
 
     /// Forgets all blocks but those in `kept`.

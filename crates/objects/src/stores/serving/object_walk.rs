@@ -160,9 +160,11 @@ impl ObjectWalk {
                 let rest = object.key.strip_prefix(&source.key);
                 let rest = rest.unwrap_or(&object.key);
                 let place = format!("{}/{rest}", source.place.display());
-                let path = joined(&source.name, rest.trim_start_matches('/')).into_bytes();
-                let failed = Found::Failed(path, unusable(&place, why));
-                self.ready.push_back(failed);
+                let path = joined(&source.name, rest.trim_start_matches('/'));
+                if !self.excludes(&path, rest.ends_with('/')) {
+                    let failed = Found::Failed(path.into_bytes(), unusable(&place, why));
+                    self.ready.push_back(failed);
+                }
                 return None;
             }
         };

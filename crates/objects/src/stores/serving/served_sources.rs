@@ -67,28 +67,28 @@ impl Served<'_> {
         };
         let name = place.file_name().map(|name| name.to_string_lossy());
         let name = name.unwrap_or_default().into_owned();
+        // a path with a slash at its end has no name for the directory that is created
         let folder = |name: String| Source {
             key: keys::folder(&key),
-            name,
+            name: if *is_contents { String::new() } else { name },
             place: place.clone(),
             object: None,
         };
-        if *is_contents {
-            return Ok(folder(String::new()));
-        }
         if is_all {
             return Ok(folder(name));
         }
         let url = self.shared.bucket.url(&key);
         let failed = |error| of_request(&error, ("cannot read", &place), &url);
-        let found = self.shared.wait(self.shared.bucket.attributes(&key));
-        if let Some(found) = found.map_err(failed)? {
-            return Ok(Source {
-                key,
-                name,
-                place: place.clone(),
-                object: Some(found),
-            });
+        if !*is_contents {
+            let found = self.shared.wait(self.shared.bucket.attributes(&key));
+            if let Some(found) = found.map_err(failed)? {
+                return Ok(Source {
+                    key,
+                    name,
+                    place: place.clone(),
+                    object: Some(found),
+                });
+            }
         }
         let prefix = keys::folder(&key);
         let any = self.shared.wait(self.shared.bucket.has_any(&prefix));
