@@ -178,30 +178,46 @@ mod tests {
         let full = |id: u64| Circuit {
             id: CircuitId(id),
             interface: "eth1".to_owned(),
-            flow: Flow::ALL,
+            flow: format!("udp {id}").parse().unwrap(),
             trc: "0s-60s 10Mb/s".parse().unwrap(),
         };
         let rate = Some(Rate::from_mbps(10));
-        let started = |switched: &mut SwitchedController, id: u64, now: Instant| {
-            let controller = switched.controller();
-            controller.put(now, full(id), Instant::NEVER).unwrap();
-            switched.enable(Instant::NEVER);
-            assert_eq!(switched.poll_work(now).0, Work::Inspect);
-            switched.controller().handle_inspected(now, Ok(Vec::new()));
-            switched.poll_work(now).0
+        // a device that does all work at once
+        let work = |switched: &mut SwitchedController, now: Instant| {
+            let mut last = None;
+            for _ in 0..20 {
+                let (work, _) = switched.poll_work(now);
+                let controller = switched.controller();
+                match work {
+                    Work::Inspect => controller.handle_inspected(now, Ok(Vec::new())),
+                    Work::Remove(id) => controller.handle_removed(now, id, Ok(())),
+                    Work::Apply(changes) => {
+                        for (id, rate) in changes {
+                            controller.handle_applied(now, id, rate, Ok(()));
+                            last = rate;
+                        }
+                    }
+                    Work::Wait(_) => return last,
+                }
+            }
+            panic!("the work does not end");
         };
-        let work = started(&mut switched, 7, at(1));
-        assert_eq!(work, Work::Apply(vec![(CircuitId(7), rate)]));
-        let controller = switched.controller();
-        controller.handle_applied(at(1), CircuitId(7), rate, Ok(()));
-        controller.release(at(2), CircuitId(7)).unwrap();
-        assert_eq!(switched.poll_work(at(2)).0, Work::Remove(CircuitId(7)));
-        let controller = switched.controller();
-        controller.handle_removed(at(3), CircuitId(7), Ok(()));
+        switched
+            .controller()
+            .put(at(1), full(7), Instant::NEVER)
+            .unwrap();
+        switched.enable(Instant::NEVER);
+        assert_eq!(work(&mut switched, at(1)), rate);
+        switched.controller().release(at(3), CircuitId(7)).unwrap();
+        assert_eq!(work(&mut switched, at(3)), None);
         switched.disable();
-        let work = started(&mut switched, 8, at(4));
-        assert_eq!(work, Work::Wait(at(8)));
-        let work = switched.poll_work(at(8)).0;
-        assert_eq!(work, Work::Apply(vec![(CircuitId(8), rate)]));
+        switched
+            .controller()
+            .put(at(4), full(8), Instant::NEVER)
+            .unwrap();
+        switched.enable(Instant::NEVER);
+        assert_eq!(work(&mut switched, at(4)), None);
+        assert_eq!(work(&mut switched, at(7)), None);
+        assert_eq!(work(&mut switched, at(8)), rate);
     }
 }
