@@ -230,14 +230,25 @@ impl Books {
         self.read(|ledger, _| Ok(ledger.topology_view()))
     }
 
-    /// Returns at most `most` events after a number.
+    /// Returns at most `most` events after a number. Fails if a later event that the identity may see is no longer kept.
     pub fn events_since(&self, principal: &Principal, seq: u64, most: usize) -> Result<EventPage> {
         let events = self.lock().store.events(seq, most.clamp(1, EVENTS_MAX))?;
+        // afterwards, since the writer may delete events meanwhile
+        self.check_events(principal, seq)?;
         let last = events.last().map_or(seq, |(last, _)| *last);
         let events = events.iter().map(|(_, doc)| serde_json::from_str(doc));
         let mut events = events.collect::<serde_json::Result<Vec<Event>>>()?;
         events.retain(|event| principal.may(&event.reservation.owner));
         Ok(EventPage { events, seq: last })
+    }
+
+    /// Fails if an event after a number that the identity may see is no longer kept.
+    pub fn check_events(&self, principal: &Principal, after: u64) -> Result<()> {
+        let has_dropped = self.read(|ledger, _| Ok(ledger.has_dropped_event(principal, after)))?;
+        if has_dropped {
+            return Err(Error::EventsDropped { after });
+        }
+        Ok(())
     }
 
     /// Returns the number of the latest change.

@@ -61,6 +61,9 @@ impl Ledger {
                 DocumentKind::Answer => {
                     self.insert_answer(id, serde_json::from_str::<Answer>(&doc)?);
                 }
+                DocumentKind::DroppedEvent => {
+                    self.dropped_events.insert(id, serde_json::from_str(&doc)?);
+                }
             }
         }
         let guard_begin = Timestamp(now.0.saturating_sub(GUARD_MAX.as_nanos() as u64));

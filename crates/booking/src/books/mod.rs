@@ -11,10 +11,11 @@
 //!   move them into freed capacity; `rate_sum`: sum of the rates of an owner
 //! - `usage`: capacity that owners use; `memory_shares`: memory that they use; `step_counter`: work of a change
 //! - `load`: loads documents from a store; `store_position`: detects a store that was restored from a
-//!   backup
+//!   backup; `event_index`: decides which events a store keeps
 
 pub mod config;
 mod conflicts;
+mod event_index;
 pub mod handle;
 pub mod job_place;
 mod ledger;

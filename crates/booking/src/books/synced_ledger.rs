@@ -8,17 +8,20 @@
 //!
 //! A ledger that may differ from the store is stale, and is loaded again before its next use.
 
+use std::collections::BTreeMap;
+
 use lighthaul_booking_client::json::Timestamp;
 use lighthaul_calendar::Topology;
 use lighthaul_io::crypto::identity;
 use tracing::warn;
 
 use super::config::Config;
+use super::event_index::EventIndex;
 use super::ledger::Ledger;
 use super::load::Unplaced;
 use super::store_position::StorePosition;
 use crate::error::{Error, Result, SetupError, StoreError};
-use crate::store::{Position, Store, Writer};
+use crate::store::{Batch, Document, DocumentKind, Position, Store, Writer};
 
 /// Ledger, and the store that has the authoritative state.
 #[derive(Debug)]
@@ -34,6 +37,8 @@ pub(super) struct SyncedLedger {
     is_stale: bool,
     /// Latest known position of the store.
     position: StorePosition,
+    /// Events in the store, if this instance is the writer.
+    events: EventIndex,
 }
 
 impl SyncedLedger {
@@ -47,6 +52,7 @@ impl SyncedLedger {
             is_writer: false,
             news: 0,
             is_stale: true,
+            events: EventIndex::default(),
         })
     }
 
@@ -118,6 +124,9 @@ impl SyncedLedger {
         }
         // a new writer must load everything, to find reservations that no longer fit
         self.is_stale |= !was_writer;
+        if !was_writer {
+            self.events = EventIndex::of(self.store.event_sizes()?);
+        }
         let unplaced = self.catch_up()?;
         if let Err(why) = unplaced.check() {
             self.is_stale = true;
@@ -163,7 +172,8 @@ impl SyncedLedger {
 
     /// Writes the changes of the ledger to the store.
     fn write(&mut self) -> Result<()> {
-        if let Some(batch) = self.ledger.take_batch()? {
+        if let Some(mut batch) = self.ledger.take_batch()? {
+            self.drop_events(&mut batch);
             self.position.reserve(batch.seq);
             if let Err(why) = self.store.append(self.news, &batch) {
                 // the next change has to become the writer again, which shows if the store works
@@ -175,6 +185,24 @@ impl SyncedLedger {
         }
         self.is_stale = false;
         Ok(())
+    }
+
+    /// Adds the deletion of events above the limits to a batch, with a note for clients that have not read them.
+    fn drop_events(&mut self, batch: &mut Batch) {
+        for event in &batch.events {
+            let bytes = event.doc.len() as u64;
+            self.events.add(&event.owner, event.seq, bytes);
+        }
+        let gone = self.events.trim(&self.ledger.config);
+        batch.events_gone = gone.iter().map(|(_, seq)| *seq).collect();
+        // the numbers of an owner grow
+        let last: BTreeMap<String, u64> = gone.into_iter().collect();
+        for (owner, seq) in last {
+            let doc = Some(seq.to_string());
+            let document = Document::new(DocumentKind::DroppedEvent, owner.clone(), doc);
+            batch.documents.push(document);
+            self.ledger.dropped_events.insert(owner, seq);
+        }
     }
 }
 

@@ -8,8 +8,8 @@ use lighthaul_database::postgres_server::TIMEOUT;
 use lighthaul_database::{PostgresServer, ServerError};
 use postgres::{Client, IsolationLevel};
 
-use super::batch::{Batch, Document};
-use super::contract::{Position, Store, Writer};
+use super::batch::{Batch, Document, EventDocument};
+use super::contract::{EVENTS_BYTES_MAX, EventSize, Position, Store, Writer};
 use super::sql;
 use super::sqlite::check_format;
 use crate::error::{Error, Result, SetupError, StoreError};
@@ -158,12 +158,25 @@ impl Store for Postgres {
                 &[
                     &after.cast_signed(),
                     &i64::try_from(most).unwrap_or(i64::MAX),
+                    &i64::try_from(EVENTS_BYTES_MAX).unwrap_or(i64::MAX),
                 ],
             )?;
             Ok(rows
                 .iter()
                 .map(|row| (number(row, 0), row.get(1)))
                 .collect())
+        })
+    }
+
+    fn event_sizes(&mut self) -> Result<Vec<EventSize>> {
+        self.with("read from", |connection| {
+            let rows = connection.client.query(SELECT_EVENT_SIZES, &[])?;
+            let size = |row: &postgres::Row| EventSize {
+                seq: number(row, 0),
+                owner: row.get(1),
+                bytes: number(row, 2),
+            };
+            Ok(rows.iter().map(size).collect())
         })
     }
 }
@@ -205,11 +218,13 @@ fn write(
             None => transaction.execute(sql::DELETE_DOCUMENT, &[&kind, &document.id])?,
         };
     }
-    for (seq, doc) in &batch.events {
+    for EventDocument { seq, doc, .. } in &batch.events {
         transaction.execute(sql::INSERT_EVENT, &[&seq.cast_signed(), doc])?;
     }
-    if let Some(from) = batch.events_from {
-        transaction.execute(sql::DELETE_EVENTS, &[&from.cast_signed()])?;
+    let gone = batch.events_gone.iter();
+    let gone: Vec<i64> = gone.map(|seq| seq.cast_signed()).collect();
+    if !gone.is_empty() {
+        transaction.execute(DELETE_EVENTS, &[&gone])?;
     }
     transaction.commit().map(|()| true)
 }
@@ -243,6 +258,10 @@ fn failed(action: &'static str, ServerError { why, fault }: ServerError) -> Erro
 const WRITER: &str = "
     CREATE TABLE IF NOT EXISTS writer (one INTEGER PRIMARY KEY CHECK (one = 1), url TEXT NOT NULL);
     INSERT INTO writer VALUES (1, '') ON CONFLICT DO NOTHING;";
+const SELECT_EVENT_SIZES: &str =
+    "SELECT seq, COALESCE(doc::json #>> '{reservation,owner}', ''), OCTET_LENGTH(doc)::BIGINT
+    FROM events";
+const DELETE_EVENTS: &str = "DELETE FROM events WHERE seq = ANY($1)";
 const CLAIM: &str = "UPDATE writer SET url = $1";
 /// Advisory lock of the writer: `lighthau` in ASCII, which no other program uses.
 const LOCK: i64 = 0x6c69_6768_7468_6175;
