@@ -7,8 +7,8 @@
 //!   consistent
 //! - `request`: conversion of requests for the calendar; `reserve`, `lifecycle`, `resize`, `outage`, `tick`:
 //!   changes; `view`: queries
-//! - `conflicts`: conflicts between reservations; `move_policy`: rules for moving them; `repack`: attempts to
-//!   move them into freed capacity; `rate_sum`: sum of the rates of an owner
+//! - `conflicts`: conflicts between reservations; `move_policy`: rules for moving them; `moved_work`: their quotas;
+//!   `repack`: attempts to move them into freed capacity; `rate_sum`: sum of the rates of an owner
 //! - `usage`: capacity that owners use; `memory_shares`: memory that they use; `step_counter`: work of a change
 //! - `load`: loads documents from a store; `store_position`: detects a store that was restored from a
 //!   backup; `event_index`: decides which events a store keeps
@@ -23,6 +23,7 @@ mod lifecycle;
 mod load;
 mod memory_shares;
 mod move_policy;
+mod moved_work;
 mod outage;
 pub mod policy;
 pub mod principal;
