@@ -32,6 +32,8 @@ use crate::store::{Store, Writer};
 /// the store and answers queries.
 pub struct Books {
     synced: Mutex<SyncedLedger>,
+    /// Policies as in the ledger: of listed identities, and of all others. They can be read while the store hangs.
+    policies: Mutex<(BTreeMap<String, Policy>, Policy)>,
     /// Clock.
     clock: Box<dyn Fn() -> Timestamp + Send + Sync>,
     listeners: Mutex<Vec<Listener>>,
@@ -68,7 +70,9 @@ impl Books {
         config: Config,
         clock: impl Fn() -> Timestamp + Send + Sync + 'static,
     ) -> Result<Self> {
+        let policies = (config.policies.clone(), config.policy.clone());
         let books = Self {
+            policies: Mutex::new(policies),
             synced: Mutex::new(SyncedLedger::new(store, topology, config)?),
             clock: Box::new(clock),
             listeners: Mutex::default(),
@@ -267,13 +271,16 @@ impl Books {
 
     /// Replaces the policies: of `listed` identities, and of all others. Existing grants stay.
     pub fn set_policies(&self, usual: Policy, listed: BTreeMap<String, Policy>) {
+        *self.policies_lock() = (listed.clone(), usual.clone());
         let config = &mut self.lock().ledger.config;
         (config.policy, config.policies) = (usual, listed);
     }
 
-    /// Returns the policy of an owner.
+    /// Returns the policy of an owner, without waiting for the store.
     pub fn policy_of(&self, owner: &str) -> Policy {
-        self.lock().ledger.config.policy_of(owner).clone()
+        let policies = self.policies_lock();
+        let (listed, usual) = &*policies;
+        listed.get(owner).unwrap_or(usual).clone()
     }
 
     /// Makes changes that are due. Returns the time of the next call, at most one second ahead.
@@ -294,6 +301,10 @@ impl Books {
     /// Returns the status of the last check, without waiting.
     pub fn status(&self) -> Status {
         self.status_lock().clone()
+    }
+
+    fn policies_lock(&self) -> MutexGuard<'_, (BTreeMap<String, Policy>, Policy)> {
+        self.policies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn status_lock(&self) -> MutexGuard<'_, Status> {

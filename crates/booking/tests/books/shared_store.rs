@@ -82,6 +82,11 @@ impl SharedStore {
         kept.events.values().map(|(_, doc)| doc.len()).sum()
     }
 
+    /// Makes the store answer nothing until the guard is dropped.
+    pub(crate) fn hang(&self) -> impl Sized + use<'_> {
+        self.kept()
+    }
+
     /// Ends all failures.
     pub(crate) fn heal(&self) {
         self.kept().fault = None;
