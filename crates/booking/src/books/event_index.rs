@@ -31,13 +31,18 @@ impl EventIndex {
         self.shares.add(owner, (Timestamp(0), seq), bytes);
     }
 
-    /// Removes events above the limits: the oldest ones of the owner with the most. Returns their owners and numbers.
+    /// Removes events above the limits: the oldest ones of the owner with the most. Returns their owners and numbers, at
+    /// most [`DROPPED_MAX`] of them.
     pub(super) fn trim(&mut self, config: &Config) -> Vec<(String, u64)> {
         let limits = (config.events_bytes_max, config.events_max);
         let next = || self.shares.take_beyond(limits.0, limits.1);
-        std::iter::from_fn(next).collect()
+        std::iter::from_fn(next).take(DROPPED_MAX).collect()
     }
 }
+
+/// Maximum number of events that a batch deletes. A store of an earlier version may have a million too many, and a server
+/// limits the time of a batch.
+const DROPPED_MAX: usize = 1000;
 
 #[cfg(test)]
 mod tests {

@@ -62,7 +62,9 @@ impl Ledger {
                     self.insert_answer(id, serde_json::from_str::<Answer>(&doc)?);
                 }
                 DocumentKind::DroppedEvent => {
-                    self.dropped_events.insert(id, serde_json::from_str(&doc)?);
+                    let owner = serde_json::from_str(&id)?;
+                    self.dropped_events
+                        .insert(owner, serde_json::from_str(&doc)?);
                 }
             }
         }

@@ -173,7 +173,7 @@ impl SyncedLedger {
     /// Writes the changes of the ledger to the store.
     fn write(&mut self) -> Result<()> {
         if let Some(mut batch) = self.ledger.take_batch()? {
-            self.drop_events(&mut batch);
+            self.drop_events(&mut batch)?;
             self.position.reserve(batch.seq);
             if let Err(why) = self.store.append(self.news, &batch) {
                 // the next change has to become the writer again, which shows if the store works
@@ -188,7 +188,7 @@ impl SyncedLedger {
     }
 
     /// Adds the deletion of events above the limits to a batch, with a note for clients that have not read them.
-    fn drop_events(&mut self, batch: &mut Batch) {
+    fn drop_events(&mut self, batch: &mut Batch) -> Result<()> {
         for event in &batch.events {
             let bytes = event.doc.len() as u64;
             self.events.add(&event.owner, event.seq, bytes);
@@ -199,10 +199,13 @@ impl SyncedLedger {
         let last: BTreeMap<String, u64> = gone.into_iter().collect();
         for (owner, seq) in last {
             let doc = Some(seq.to_string());
-            let document = Document::new(DocumentKind::DroppedEvent, owner.clone(), doc);
+            // a database refuses some characters of names
+            let key = serde_json::to_string(&owner)?;
+            let document = Document::new(DocumentKind::DroppedEvent, key, doc);
             batch.documents.push(document);
             self.ledger.dropped_events.insert(owner, seq);
         }
+        Ok(())
     }
 }
 

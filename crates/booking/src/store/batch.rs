@@ -46,7 +46,7 @@ pub enum DocumentKind {
     Outage,
     /// Answer to a request with an idempotency key.
     Answer,
-    /// Number of the latest event of an owner that was deleted.
+    /// Number of the latest event of an owner that was deleted. The key is the owner as JSON.
     DroppedEvent,
 }
 

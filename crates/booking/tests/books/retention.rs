@@ -1,7 +1,8 @@
 //! Deletion of old answers and of history.
 
 use lighthaul_booking::Error;
-use lighthaul_booking::books::{Books, Config, Principal, Quota};
+use lighthaul_booking::books::{Books, Config, Principal, Quota, Role};
+use lighthaul_booking::store::sqlite::Sqlite;
 use lighthaul_booking_client::json::NewReservation;
 
 use crate::shared_store::SharedStore;
@@ -131,6 +132,34 @@ fn events_of_others_stay_when_an_owner_has_too_many_bytes() {
     }
     next.books.deprovision(&ben(), id, &why).unwrap();
     assert!(store.event_bytes() <= 100_000, "{}", store.event_bytes());
+}
+
+#[test]
+fn events_of_unusual_names_and_reasons_are_indexed_again() {
+    let name = format!("lighthaul-events-{}", std::process::id());
+    let path = std::env::temp_dir().join(name);
+    let on = |events_max| {
+        let store = Box::new(Sqlite::open(&path).unwrap());
+        let config = Config {
+            events_max,
+            ..Config::default()
+        };
+        World::on(store, config)
+    };
+    let odd = Principal::new("a\"b\\c\0\u{e9}", Role::User);
+    let why = "\0\"reservation\":{\"id\":7,\"owner\":\"ada\"";
+    let world = on(100);
+    let id = world.books.reserve(&odd, &all_for(10), None).unwrap().id;
+    world.books.deprovision(&odd, id, why).unwrap();
+    world.books.reserve(&ada(), &held_for(1), None).unwrap();
+    drop(world);
+    let world = on(3);
+    world.books.provision(&odd, id, why).unwrap();
+    assert!(world.books.events_since(&ada(), 0, 100).is_ok());
+    assert!(world.books.events_since(&odd, 0, 100).is_err());
+    drop(world);
+    assert!(on(3).books.events_since(&odd, 0, 100).is_err());
+    std::fs::remove_file(&path).unwrap();
 }
 
 #[test]
