@@ -37,8 +37,10 @@ pub(super) struct SyncedLedger {
     is_stale: bool,
     /// Latest known position of the store.
     position: StorePosition,
-    /// Events in the store, if this instance is the writer.
+    /// Events in the store, as this instance knows them.
     events: EventIndex,
+    /// Number of the batch with which `events` agrees.
+    events_seq: Option<u64>,
 }
 
 impl SyncedLedger {
@@ -53,6 +55,7 @@ impl SyncedLedger {
             news: 0,
             is_stale: true,
             events: EventIndex::default(),
+            events_seq: None,
         })
     }
 
@@ -124,13 +127,14 @@ impl SyncedLedger {
         }
         // a new writer must load everything, to find reservations that no longer fit
         self.is_stale |= !was_writer;
-        if !was_writer {
-            self.events = EventIndex::of(self.store.event_sizes()?);
-        }
         let unplaced = self.catch_up()?;
         if let Err(why) = unplaced.check() {
             self.is_stale = true;
             return Err(StoreError::Mismatch(why).into());
+        }
+        if self.events_seq != Some(self.news) {
+            self.events = EventIndex::of(self.store.event_sizes()?);
+            self.events_seq = Some(self.news);
         }
         if !unplaced.slow.is_empty() {
             self.is_stale = true;
@@ -159,6 +163,9 @@ impl SyncedLedger {
         if is_emptied {
             self.ledger = self.ledger.emptied()?;
         }
+        if is_restored {
+            self.events_seq = None;
+        }
         self.is_stale = true;
         let after = if is_emptied { 0 } else { self.news };
         let batch = self.store.changes(after)?;
@@ -173,6 +180,8 @@ impl SyncedLedger {
     /// Writes the changes of the ledger to the store.
     fn write(&mut self) -> Result<()> {
         if let Some(mut batch) = self.ledger.take_batch()? {
+            // a failed write may be stored or not
+            self.events_seq = None;
             self.drop_events(&mut batch)?;
             self.position.reserve(batch.seq);
             if let Err(why) = self.store.append(self.news, &batch) {
@@ -181,6 +190,7 @@ impl SyncedLedger {
                 return Err(why);
             }
             self.news = batch.seq;
+            self.events_seq = Some(batch.seq);
             self.position.advance(batch.seq);
         }
         self.is_stale = false;
