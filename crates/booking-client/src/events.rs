@@ -5,7 +5,7 @@
 //!                                           '-> channel -> Events, an iterator
 //! ```
 //!
-//! The thread ends with its iterator: at the next event or sign of life. A [`Notice`] tells an event loop that an event
+//! The thread ends with its iterator: at the next event or sign of life. A [`Notice`] wakes an event loop when an event
 //! has come, so that it needs no thread that waits.
 
 use std::fmt;
