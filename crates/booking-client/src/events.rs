@@ -5,10 +5,13 @@
 //!                                           '-> channel -> Events, an iterator
 //! ```
 //!
-//! The thread ends with its iterator: at the next event or sign of life.
+//! The thread ends with its iterator: at the next event or sign of life. A [`Notice`] wakes an event loop when an event
+//! has come, so that it needs no thread that waits.
 
-use std::io::{self, BufRead, Read};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::fmt;
+use std::io::{self, BufRead, Cursor, Read};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SendError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::thread;
 use std::time::Duration;
@@ -30,9 +33,70 @@ use crate::patience::{Failure, patiently};
 pub struct Events<T> {
     incoming: Receiver<Result<T, ClientError>>,
     cancellation: Cancellation,
+    notice: Notice,
+}
+
+/// Notice of events: a function that is called after each event, and after the end. Clones share it.
+#[derive(Clone, Default)]
+pub struct Notice(Arc<Mutex<Option<Box<Notify>>>>);
+
+type Notify = dyn Fn() + Send;
+
+impl Notice {
+    /// Replaces the function. It is called now, since events may have come before. It must not wait.
+    pub fn set(&self, notify: impl Fn() + Send + 'static) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        notify();
+        *kept = Some(Box::new(notify));
+    }
+
+    fn call(&self) {
+        let notify = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(notify) = &*notify {
+            notify();
+        }
+    }
+}
+
+impl fmt::Debug for Notice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Notice")
+    }
+}
+
+/// Sender of events, with their notice.
+struct Teller<T> {
+    /// None at the end only.
+    sender: Option<SyncSender<Result<T, ClientError>>>,
+    notice: Notice,
+}
+
+impl<T> Teller<T> {
+    /// Passes on an event. Fails if the receiver is gone.
+    fn send(&self, event: Result<T, ClientError>) -> Result<(), SendError<Result<T, ClientError>>> {
+        let Some(sender) = &self.sender else {
+            return Err(SendError(event));
+        };
+        sender.send(event)?;
+        self.notice.call();
+        Ok(())
+    }
+}
+
+impl<T> Drop for Teller<T> {
+    fn drop(&mut self) {
+        // the receiver must see the end once it is notified
+        drop(self.sender.take());
+        self.notice.call();
+    }
 }
 
 impl<T> Events<T> {
+    /// Returns the notice of the events.
+    pub fn notice(&self) -> Notice {
+        self.notice.clone()
+    }
+
     /// Waits for the next event for at most `time`. Returns [`Poll::Pending`] if none has come by then.
     pub fn next_within(&self, time: Duration) -> Poll<Option<Result<T, ClientError>>> {
         match self.incoming.recv_timeout(time) {
@@ -45,11 +109,13 @@ impl<T> Events<T> {
 
 impl<T: Send + 'static> Events<T> {
     /// Runs `work` in a thread, with the sender of the events.
-    fn start(
-        name: &str,
-        work: impl FnOnce(&SyncSender<Result<T, ClientError>>) + Send + 'static,
-    ) -> io::Result<Self> {
-        let (tell, incoming) = sync_channel(WAITING_MAX);
+    fn start(name: &str, work: impl FnOnce(&Teller<T>) + Send + 'static) -> io::Result<Self> {
+        let (sender, incoming) = sync_channel(WAITING_MAX);
+        let notice = Notice::default();
+        let tell = Teller {
+            sender: Some(sender),
+            notice: notice.clone(),
+        };
         let cancellation = Cancellation::default();
         let covered = cancellation.clone();
         let run = move || covered.cover(|| work(&tell));
@@ -57,6 +123,7 @@ impl<T: Send + 'static> Events<T> {
         Ok(Self {
             incoming,
             cancellation,
+            notice,
         })
     }
 }
@@ -80,12 +147,41 @@ impl Client {
     /// Later, the scheduler may be away for ten minutes.
     pub fn follow_reservations(&self, after: Option<u64>) -> Result<Events<Event>, ClientError> {
         // here, so that no event after this call is missed
-        let first = patiently(|| self.open_events(after))?;
+        let (first, last) = patiently(|| {
+            let lines = self.open_events(after)?;
+            self.begin(lines, after)
+        })?;
         let client = self.clone();
         let started = Events::start("events", move |tell| {
-            Follower::start(after).reservations(&client, first, tell);
+            Follower::start(last).reservations(&client, first, tell);
         });
         started.map_err(|why| self.unstarted(&why))
+    }
+
+    /// Returns the lines of a connection, and the number after which the next connection continues: `after`, or the one with
+    /// which the lines begin. Without it, a connection that is lost now would lose events. A scheduler that sends no number
+    /// first has none.
+    fn begin<L: BufRead>(
+        &self,
+        mut lines: L,
+        after: Option<u64>,
+    ) -> Result<(impl BufRead + use<L>, Option<u64>), Failure> {
+        let mut begin = String::new();
+        if after.is_none() {
+            let read = lines.by_ref().take(BEGIN_MAX).read_line(&mut begin);
+            let lost = |why: &dyn fmt::Display| Failure {
+                error: self.protocol(why),
+                wait: None,
+                may_pass: true,
+            };
+            read.map_err(|why| lost(&why))?;
+            if !begin.ends_with('\n') && (begin.len() as u64) < BEGIN_MAX {
+                return Err(lost(&"its events ended before they began"));
+            }
+        }
+        let number = begin.strip_prefix("id:");
+        let number = number.and_then(|number| number.trim().parse().ok());
+        Ok((Cursor::new(begin).chain(lines), after.or(number)))
     }
 
     /// Returns the events of a job after the one with the number `after`, 0 for all, until it ends. The scheduler may be
@@ -123,12 +219,7 @@ impl Follower {
 
     /// Passes on changes of reservations, those of a connection first, until the receiver is gone, or a failure does not
     /// pass.
-    fn reservations(
-        mut self,
-        client: &Client,
-        first: impl BufRead,
-        tell: &SyncSender<Result<Event, ClientError>>,
-    ) {
+    fn reservations(mut self, client: &Client, first: impl BufRead, tell: &Teller<Event>) {
         let mut relayed = self.relay(client, first, tell);
         loop {
             match relayed {
@@ -153,7 +244,7 @@ impl Follower {
         &mut self,
         client: &Client,
         mut lines: impl BufRead,
-        tell: &SyncSender<Result<Event, ClientError>>,
+        tell: &Teller<Event>,
     ) -> Result<bool, Failure> {
         self.hear();
         // number that an event without data has, the first one of a connection
@@ -193,12 +284,7 @@ impl Follower {
     }
 
     /// Passes on the events of a job until it has ended, or a failure does not pass.
-    fn job(
-        mut self,
-        client: &Client,
-        id: u64,
-        tell: &SyncSender<Result<JobEventView, ClientError>>,
-    ) {
+    fn job(mut self, client: &Client, id: u64, tell: &Teller<JobEventView>) {
         while interrupt::check().is_ok() {
             match client.try_job_events(id) {
                 Ok(events) => {
@@ -257,6 +343,8 @@ impl Follower {
 
 /// Most octets of a line.
 const LINE_MAX: u64 = 64 << 20;
+/// Most octets of the first line without an event.
+const BEGIN_MAX: u64 = 64;
 /// Events that wait for the program.
 const WAITING_MAX: usize = 64;
 /// Interval at which a job is read.

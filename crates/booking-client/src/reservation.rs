@@ -305,8 +305,8 @@ const fn advice(from: ReservationState, verb: Verb) -> &'static str {
     }
 }
 
-/// Returns the longest beginning of `text` with at most `most` bytes and whole characters.
-fn cut(text: &str, most: usize) -> String {
+/// Returns the longest prefix of `text` with at most `most` bytes and whole characters.
+pub fn cut(text: &str, most: usize) -> String {
     let end = (0..=text.len().min(most))
         .rev()
         .find(|end| text.is_char_boundary(*end));

@@ -4,6 +4,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
+use std::sync::mpsc;
 use std::task::Poll;
 use std::thread;
 use std::time::Duration;
@@ -101,6 +102,43 @@ fn lost_connections_lose_and_repeat_no_event() {
         Some("10"),
     ];
     assert_eq!(asked(&heads), expected);
+}
+
+/// The connection is lost before the first number, and after it with no event.
+#[test]
+fn events_from_now_on_begin_with_the_call() {
+    let (client, served) = serve(vec![
+        events(""),
+        events("id: 5"),
+        events("id: 5\n"),
+        events(&event(6)),
+        refusal(401),
+    ]);
+    let mut found = client.follow_reservations(None).unwrap();
+    assert_eq!(found.next().unwrap().unwrap().seq, 6);
+    assert!(found.next().unwrap().is_err());
+    let heads = served.join().unwrap();
+    assert_eq!(asked(&heads[..4]), [None, None, None, Some("5")]);
+}
+
+#[test]
+fn each_event_and_the_end_are_noticed() {
+    let (client, served) = serve(vec![events(&(event(1) + &event(2))), refusal(401)]);
+    let found = client.follow_reservations(Some(0)).unwrap();
+    let (told, notices) = mpsc::channel();
+    found
+        .notice()
+        .set(move || told.send(()).unwrap_or_default());
+    let mut seen = Vec::new();
+    loop {
+        match found.next_within(Duration::ZERO) {
+            Poll::Ready(Some(event)) => seen.push(event.map(|event| event.seq).ok()),
+            Poll::Ready(None) => break,
+            Poll::Pending => notices.recv_timeout(Duration::from_mins(1)).unwrap(),
+        }
+    }
+    assert_eq!(seen, [Some(1), Some(2), None]);
+    served.join().unwrap();
 }
 
 #[test]

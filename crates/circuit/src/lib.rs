@@ -6,7 +6,6 @@
 //! - [`timer`]: timer of a circuit at its device
 //! - [`controller`]: schedule of one device as a machine; [`agent`]: one thread for each device
 //! - `switched_controller`: controller that is disabled while another program controls its device
-//! - `stopping`: end of waits for devices once the process has to stop
 //! - [`conformance`]: the suite that every driver passes
 //! - [`error`]: faults of circuits
 
@@ -20,7 +19,6 @@ pub mod exec;
 pub mod flow;
 pub mod linux;
 pub mod sim_device;
-mod stopping;
 mod switched_controller;
 pub mod timer;
 pub mod tl1;

@@ -3,8 +3,8 @@
 //! The desired state of the devices follows from the reservations at any time. It is compared with
 //! the actual state, so that no step is lost in a crash, a failure or a change of the writer.
 //!
-//! Only the writer of the books uses the devices. An instance that is not the writer, or does not know whether it is,
-//! leaves them as they are, since another instance may control the same devices.
+//! Only the writer of the books uses the devices. Another instance leaves them as they are, since the writer may control
+//! the same devices. So does an instance that does not know which one is the writer.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};

@@ -265,6 +265,7 @@ fn of_books(refused: &Refused) -> Code {
         | Refused::NotFound { .. }
         | Refused::UnknownLink(_)
         | Refused::Forbidden { .. }
+        | Refused::EventsDropped { .. }
         | Refused::KeyReused(_) => Code::Usage,
     }
 }

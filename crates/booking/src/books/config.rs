@@ -35,8 +35,10 @@ pub struct Config {
     /// Memory for ended reservations in bytes. When it is full, the oldest one of the owner with
     /// the most is deleted.
     pub history_bytes_max: u64,
-    /// Number of events that are kept.
+    /// Number of events that are kept. Above it, the oldest event of the owner with the most is deleted.
     pub events_max: u64,
+    /// Space for events in the store, in bytes. When it is full, the oldest event of the owner with the most is deleted.
+    pub events_bytes_max: u64,
     /// Number of bookings that are packed again when capacity is freed; zero disables it.
     pub repack_max: usize,
     /// File in which this instance stores the position of the store between runs.
@@ -48,7 +50,7 @@ pub struct Config {
 }
 
 impl Default for Config {
-    /// Holds of 120 s, answers for 24 h in 64 MiB, a history of 90 days in 256 MiB.
+    /// Holds of 120 s, answers for 24 h in 64 MiB, a history of 90 days in 256 MiB, 100,000 events in 64 MiB.
     ///
     /// Each owner may have 1000 reservations.
     fn default() -> Self {
@@ -66,7 +68,8 @@ impl Default for Config {
             answers_bytes_max: 64 << 20,
             history: 90 * DAY,
             history_bytes_max: 256 << 20,
-            events_max: 1_000_000,
+            events_max: 100_000,
+            events_bytes_max: 64 << 20,
             repack_max: 1000,
             position_file: None,
             accept_restored: false,

@@ -32,6 +32,8 @@ use crate::store::{Store, Writer};
 /// the store and answers queries.
 pub struct Books {
     synced: Mutex<SyncedLedger>,
+    /// Policies as in the ledger: of listed identities, and of all others. They can be read while the store hangs.
+    policies: Mutex<(BTreeMap<String, Policy>, Policy)>,
     /// Clock.
     clock: Box<dyn Fn() -> Timestamp + Send + Sync>,
     listeners: Mutex<Vec<Listener>>,
@@ -68,7 +70,9 @@ impl Books {
         config: Config,
         clock: impl Fn() -> Timestamp + Send + Sync + 'static,
     ) -> Result<Self> {
+        let policies = (config.policies.clone(), config.policy.clone());
         let books = Self {
+            policies: Mutex::new(policies),
             synced: Mutex::new(SyncedLedger::new(store, topology, config)?),
             clock: Box::new(clock),
             listeners: Mutex::default(),
@@ -230,14 +234,25 @@ impl Books {
         self.read(|ledger, _| Ok(ledger.topology_view()))
     }
 
-    /// Returns at most `most` events after a number.
+    /// Returns at most `most` events after a number. Fails if a later event that the identity may see is no longer kept.
     pub fn events_since(&self, principal: &Principal, seq: u64, most: usize) -> Result<EventPage> {
         let events = self.lock().store.events(seq, most.clamp(1, EVENTS_MAX))?;
+        // afterwards, since the writer may delete events meanwhile
+        self.check_events(principal, seq)?;
         let last = events.last().map_or(seq, |(last, _)| *last);
         let events = events.iter().map(|(_, doc)| serde_json::from_str(doc));
         let mut events = events.collect::<serde_json::Result<Vec<Event>>>()?;
         events.retain(|event| principal.may(&event.reservation.owner));
         Ok(EventPage { events, seq: last })
+    }
+
+    /// Fails if an event after a number that the identity may see is no longer kept.
+    pub fn check_events(&self, principal: &Principal, after: u64) -> Result<()> {
+        let has_dropped = self.read(|ledger, _| Ok(ledger.has_dropped_event(principal, after)))?;
+        if has_dropped {
+            return Err(Error::EventsDropped { after });
+        }
+        Ok(())
     }
 
     /// Returns the number of the latest change.
@@ -256,13 +271,16 @@ impl Books {
 
     /// Replaces the policies: of `listed` identities, and of all others. Existing grants stay.
     pub fn set_policies(&self, usual: Policy, listed: BTreeMap<String, Policy>) {
+        *self.policies_lock() = (listed.clone(), usual.clone());
         let config = &mut self.lock().ledger.config;
         (config.policy, config.policies) = (usual, listed);
     }
 
-    /// Returns the policy of an owner.
+    /// Returns the policy of an owner, without waiting for the store.
     pub fn policy_of(&self, owner: &str) -> Policy {
-        self.lock().ledger.config.policy_of(owner).clone()
+        let policies = self.policies_lock();
+        let (listed, usual) = &*policies;
+        listed.get(owner).unwrap_or(usual).clone()
     }
 
     /// Makes changes that are due. Returns the time of the next call, at most one second ahead.
@@ -283,6 +301,10 @@ impl Books {
     /// Returns the status of the last check, without waiting.
     pub fn status(&self) -> Status {
         self.status_lock().clone()
+    }
+
+    fn policies_lock(&self) -> MutexGuard<'_, (BTreeMap<String, Policy>, Policy)> {
+        self.policies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn status_lock(&self) -> MutexGuard<'_, Status> {

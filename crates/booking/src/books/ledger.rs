@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use lighthaul_booking_client::json::{Event, EventKind, OutageView, Reservation, Timestamp};
-use lighthaul_booking_client::reservation::{Verb, WHY_MAX};
+use lighthaul_booking_client::reservation::{Verb, WHY_MAX, cut};
 use lighthaul_calendar::{Calendar, Id, Topology};
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +19,7 @@ use super::repack::Repack;
 use super::step_counter::StepCounter;
 use super::usage::Usage;
 use crate::error::{Error, Result, SetupError};
-use crate::store::{Batch, Document, DocumentKind};
+use crate::store::{Batch, Document, DocumentKind, EventDocument};
 
 /// All reservations, and the changes that are not written yet.
 #[derive(Debug)]
@@ -29,6 +29,8 @@ pub(super) struct Ledger {
     pub(super) calendar: Calendar,
     pub(super) records: BTreeMap<u64, Record>,
     pub(super) outages: BTreeMap<u64, OutageView>,
+    /// Numbers of the latest deleted events, by owner.
+    pub(super) dropped_events: BTreeMap<String, u64>,
     /// Answers by owner and idempotency key.
     pub(super) answers: BTreeMap<String, Answer>,
     /// Memory that the answers of each identity use.
@@ -63,8 +65,7 @@ struct Changed {
     records: BTreeSet<u64>,
     outages: BTreeSet<u64>,
     answers: BTreeSet<String>,
-    events: Vec<(u64, String)>,
-    events_from: Option<u64>,
+    events: Vec<EventDocument>,
 }
 
 impl Changed {
@@ -73,7 +74,6 @@ impl Changed {
             && self.outages.is_empty()
             && self.answers.is_empty()
             && self.events.is_empty()
-            && self.events_from.is_none()
     }
 
     /// Adds later changes.
@@ -82,7 +82,6 @@ impl Changed {
         self.outages.extend(later.outages);
         self.answers.extend(later.answers);
         self.events.extend(later.events);
-        self.events_from = later.events_from.or(self.events_from);
     }
 }
 
@@ -96,6 +95,7 @@ impl Ledger {
             config,
             records: BTreeMap::new(),
             outages: BTreeMap::new(),
+            dropped_events: BTreeMap::new(),
             answers: BTreeMap::new(),
             answer_shares: MemoryShares::default(),
             history: MemoryShares::default(),
@@ -224,12 +224,14 @@ impl Ledger {
             at: act.now,
             kind,
             who: act.principal.name.clone(),
-            why: act.why.chars().take(WHY_MAX).collect(),
+            why: cut(act.why, WHY_MAX),
             reservation: record.reservation.clone(),
         };
-        self.changed
-            .events
-            .push((seq, serde_json::to_string(&event)?));
+        self.changed.events.push(EventDocument {
+            seq,
+            doc: serde_json::to_string(&event)?,
+            owner: event.reservation.owner,
+        });
         self.seq = seq;
         Ok(())
     }
@@ -274,9 +276,10 @@ impl Ledger {
         self.changed.answers.insert(key);
     }
 
-    /// Marks all but the latest events for deletion.
-    pub(super) fn forget_events(&mut self) {
-        self.changed.events_from = Some(self.seq.saturating_sub(self.config.events_max));
+    /// Returns true if an event above `after` that the identity may see was deleted.
+    pub(super) fn has_dropped_event(&self, principal: &Principal, after: u64) -> bool {
+        let mut dropped = self.dropped_events.iter();
+        dropped.any(|(owner, seq)| *seq > after && principal.may(owner))
     }
 
     /// Returns the pending changes as a batch, if there are any.
@@ -306,7 +309,7 @@ impl Ledger {
             seq: self.seq,
             documents,
             events: changed.events,
-            events_from: changed.events_from,
+            events_gone: Vec::new(),
         };
         if batch.is_empty() {
             return Ok(None);
@@ -327,12 +330,17 @@ mod tests {
     #[test]
     fn change_with_records_of_any_single_kind_is_not_empty() {
         assert!(Changed::default().is_empty());
-        let changes: [fn(&mut Changed); 5] = [
+        let changes: [fn(&mut Changed); 4] = [
             |changed| _ = changed.records.insert(1),
             |changed| _ = changed.outages.insert(1),
             |changed| _ = changed.answers.insert("key".to_owned()),
-            |changed| changed.events.push((1, "event".to_owned())),
-            |changed| changed.events_from = Some(1),
+            |changed| {
+                changed.events.push(EventDocument {
+                    seq: 1,
+                    owner: "ada".to_owned(),
+                    doc: "event".to_owned(),
+                });
+            },
         ];
         for (nth, change) in changes.into_iter().enumerate() {
             let mut changed = Changed::default();

@@ -61,6 +61,11 @@ impl Ledger {
                 DocumentKind::Answer => {
                     self.insert_answer(id, serde_json::from_str::<Answer>(&doc)?);
                 }
+                DocumentKind::DroppedEvent => {
+                    let owner = serde_json::from_str(&id)?;
+                    self.dropped_events
+                        .insert(owner, serde_json::from_str(&doc)?);
+                }
             }
         }
         let guard_begin = Timestamp(now.0.saturating_sub(GUARD_MAX.as_nanos() as u64));

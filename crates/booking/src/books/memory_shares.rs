@@ -11,6 +11,7 @@ pub(crate) struct MemoryShares<K: Ord> {
     /// Owners by memory use.
     by_size: BTreeSet<(u64, String)>,
     bytes: u64,
+    count: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +26,7 @@ impl<K: Ord> Default for MemoryShares<K> {
             owners: BTreeMap::new(),
             by_size: BTreeSet::new(),
             bytes: 0,
+            count: 0,
         }
     }
 }
@@ -55,9 +57,26 @@ impl<K: Ord + Clone> MemoryShares<K> {
         if self.bytes <= most {
             return None;
         }
+        self.oldest().map(|(_, (_, key))| key.clone())
+    }
+
+    /// Removes the next entry to delete if all entries use more than `most` bytes, or are more than `count_max`. Returns
+    /// its owner and its key.
+    pub(crate) fn take_beyond(&mut self, most: u64, count_max: u64) -> Option<(String, K)> {
+        if self.bytes <= most && self.count <= count_max {
+            return None;
+        }
+        let (owner, key) = self.oldest()?;
+        let (owner, key) = (owner.clone(), key.clone());
+        self.remove(&owner, &key);
+        Some((owner, key.1))
+    }
+
+    /// Returns the oldest entry of the owner with the most.
+    fn oldest(&self) -> Option<(&String, &(Timestamp, K))> {
         let (_, owner) = self.by_size.last()?;
-        let (_, key) = self.owners.get(owner)?.kept.keys().next()?;
-        Some(key.clone())
+        let key = self.owners.get(owner)?.kept.keys().next()?;
+        Some((owner, key))
     }
 
     fn change(&mut self, owner: &str, act: impl FnOnce(&mut Share<K>)) {
@@ -67,8 +86,10 @@ impl<K: Ord + Clone> MemoryShares<K> {
         });
         self.by_size.remove(&(share.bytes, owner.to_owned()));
         self.bytes -= share.bytes;
+        self.count -= share.kept.len() as u64;
         act(&mut share);
         self.bytes += share.bytes;
+        self.count += share.kept.len() as u64;
         if !share.kept.is_empty() {
             self.by_size.insert((share.bytes, owner.to_owned()));
             self.owners.insert(owner.to_owned(), share);

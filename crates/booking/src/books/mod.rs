@@ -7,14 +7,15 @@
 //!   consistent
 //! - `request`: conversion of requests for the calendar; `reserve`, `lifecycle`, `resize`, `outage`, `tick`:
 //!   changes; `view`: queries
-//! - `conflicts`: conflicts between reservations; `move_policy`: rules for moving them; `repack`: attempts to
-//!   move them into freed capacity; `rate_sum`: sum of the rates of an owner
+//! - `conflicts`: conflicts between reservations; `move_policy`: rules for moving them; `moved_work`: their quotas;
+//!   `repack`: attempts to move them into freed capacity; `rate_sum`: sum of the rates of an owner
 //! - `usage`: capacity that owners use; `memory_shares`: memory that they use; `step_counter`: work of a change
 //! - `load`: loads documents from a store; `store_position`: detects a store that was restored from a
-//!   backup
+//!   backup; `event_index`: decides which events a store keeps
 
 pub mod config;
 mod conflicts;
+mod event_index;
 pub mod handle;
 pub mod job_place;
 mod ledger;
@@ -22,6 +23,7 @@ mod lifecycle;
 mod load;
 mod memory_shares;
 mod move_policy;
+mod moved_work;
 mod outage;
 pub mod policy;
 pub mod principal;

@@ -7,7 +7,7 @@
 //! 2. `may_take` and `rate_limit` restrict the search to permitted links and the free rate.
 //! 3. `check` accepts or refuses a grant. It counts an accepted grant in all later checks.
 //!
-//! Bookings by operators may use any link and end. The rules only decide: they move nothing.
+//! Quotas of bytes apply to all. Bookings by operators may use any link and end. The rules only decide: they move nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,11 +15,12 @@ use lighthaul_booking_client::json::{Step, Timestamp};
 use lighthaul_calendar::{Grant, Id, MoveRules, Path, RateLimit, Refusal, Topology};
 
 use super::conflicts::{Candidate, Conflicts};
+use super::moved_work::{MovedWork, WorkMove, split};
 use super::policy::Policy;
 use super::rate_sum::RateSum;
 use super::record::{Record, names_of, steps};
 
-/// Rules of the books: a moved circuit must not overlap another, and links, rates and ends must be
+/// Rules of the books: a moved circuit must not overlap another, and links, rates, ends and bytes must be
 /// within the policy of the owner.
 ///
 /// A displaced reservation has no rate until it is moved. The search for its new place is limited
@@ -32,6 +33,8 @@ pub(super) struct MovePolicy<'a> {
     displaced: BTreeSet<u64>,
     /// Rates of owners; they include moved reservations, but not displaced reservations.
     rates: BTreeMap<&'a str, RateSum>,
+    /// Changes of the bytes of owners, by the moves and by the removal of displaced reservations.
+    work: MovedWork<'a>,
 }
 
 impl<'a> MovePolicy<'a> {
@@ -42,6 +45,7 @@ impl<'a> MovePolicy<'a> {
             now,
             displaced: BTreeSet::new(),
             rates: BTreeMap::new(),
+            work: MovedWork::default(),
         }
     }
 
@@ -73,35 +77,51 @@ impl<'a> MovePolicy<'a> {
                 return false;
             }
         }
-        if !self.may_have_rates(record, &steps) {
-            return false;
+        // if a booking is moved twice, the steps of the first move count
+        let was = self.conflicts.moved.get(&id).cloned();
+        let was = was.unwrap_or_else(|| record.reservation.steps.clone());
+        let counted = if self.displaced.contains(&id) {
+            let [before, _] = split(&was, self.now);
+            before
+        } else {
+            was.clone()
+        };
+        let moved = WorkMove {
+            owner,
+            was: &was,
+            counted: &counted,
+            new: &steps,
+        };
+        let Conflicts { config, usage, .. } = self.conflicts;
+        let may =
+            self.work.may_have(config, usage, &moved) && self.may_have_rates(record, &was, &steps);
+        if may {
+            self.work.count(config, &moved);
+            self.displaced.remove(&id);
+            self.conflicts.moved.insert(id, steps);
         }
-        self.conflicts.moved.insert(id, steps);
-        true
+        may
     }
 
-    /// Returns true if the owner may have `steps` instead of the steps of `record`, and counts them.
-    fn may_have_rates(&mut self, record: &'a Record, steps: &[Step]) -> bool {
+    /// Returns true if the owner may have `steps` instead of `own`, those of `record`, and counts them.
+    fn may_have_rates(&mut self, record: &'a Record, own: &[Step], steps: &[Step]) -> bool {
         let Some(policy) = self.limit_of(record) else {
             return true;
         };
         let (id, owner) = (record.reservation.id, record.reservation.owner.as_str());
-        if self.displaced.remove(&id) {
+        if self.displaced.contains(&id) {
             // the search was already within the limit
             self.conflicts.step_counter.add(steps);
             self.rates_of(owner).add(steps);
             return true;
         }
-        // if a booking is moved twice, the steps of the first move count
-        let own = self.conflicts.moved.get(&id).cloned();
-        let own = own.unwrap_or_else(|| record.reservation.steps.clone());
-        self.conflicts.step_counter.add(&own);
+        self.conflicts.step_counter.add(own);
         self.conflicts.step_counter.add(steps);
         let rates = self.rates_of(owner);
-        rates.remove(&own);
+        rates.remove(own);
         let (most, beside) = rates.peak(steps);
         let may = record.by_operator || policy.check_rate(owner, most, beside).is_ok();
-        rates.add(if may { steps } else { &own });
+        rates.add(if may { steps } else { own });
         may
     }
 
@@ -123,10 +143,22 @@ impl MoveRules for MovePolicy<'_> {
         let records = self.conflicts.records;
         for record in ids.iter().filter_map(|id| records.get(&id.0)) {
             let reservation = &record.reservation;
-            if self.limit_of(record).is_some() && self.displaced.insert(reservation.id) {
-                self.conflicts.step_counter.add(&reservation.steps);
-                self.rates_of(&reservation.owner).remove(&reservation.steps);
+            let (owner, steps) = (reservation.owner.as_str(), &reservation.steps);
+            if !self.displaced.insert(reservation.id) {
+                continue;
             }
+            if self.limit_of(record).is_some() {
+                self.conflicts.step_counter.add(steps);
+                self.rates_of(owner).remove(steps);
+            }
+            let [_, rest] = split(steps, self.now);
+            let removed = WorkMove {
+                owner,
+                was: steps,
+                counted: &rest,
+                new: &[],
+            };
+            self.work.count(self.conflicts.config, &removed);
         }
     }
 

@@ -71,13 +71,21 @@ impl Ledger {
 
     /// Returns the reason for which a displaced reservation fails.
     fn lost(&self, id: u64, why: &str) -> String {
-        let record = self.records.get(&id).filter(|record| !record.by_operator);
-        let owner = record.map(|record| record.reservation.owner.as_str());
-        let limit = owner.and_then(|owner| self.config.policy_of(owner).rate_rule(owner));
-        let limit = limit.map(|limit| format!(", and {limit}"));
+        let Some(record) = self.records.get(&id) else {
+            return format!("{why}; no other time or path is free");
+        };
+        let owner = &record.reservation.owner;
+        let policy = self.config.policy_of(owner);
+        let rule = policy.rate_rule(owner).filter(|_| !record.by_operator);
+        let rule = rule.map(|rule| format!(", and {rule}"));
+        let quota = policy.quota.bytes;
+        let hours = self.config.window.as_secs() / 3600;
+        let bytes = (quota < u64::MAX)
+            .then(|| format!(", and {owner} may book {quota} bytes in {hours} hours"));
         format!(
-            "{why}; no other time or path is free{}",
-            limit.unwrap_or_default()
+            "{why}; no other time or path is free{}{}",
+            rule.unwrap_or_default(),
+            bytes.unwrap_or_default()
         )
     }
 

@@ -1,8 +1,10 @@
 //! Reservation with its internal state, and its form in the store.
 //!
 //! The state of a stored [`Record`] is not stored: reading it replays the journal. A transition
-//! that the lifecycle does not have is refused, and the record stays as it was. Notes are limited
-//! in number; the line of the creation always stays.
+//! that the lifecycle does not have is refused, and the record stays as it was. Journals are limited in
+//! lines and bytes; the line of the creation always stays.
+
+use std::ops::RangeInclusive;
 
 use lighthaul_base::trc::Step as Granted;
 use lighthaul_base::{Instant, Rate};
@@ -80,7 +82,7 @@ impl Record {
         let now = act.now;
         let line = self.life.handle(verb, act.into())?;
         let reservation = &mut self.reservation;
-        reservation.journal.push((&line).into());
+        add_line(&mut reservation.journal, (&line).into());
         reservation.state = line.to;
         reservation.hold_till = self.life.hold_till().map(Timestamp::from);
         reservation.changed = now;
@@ -93,17 +95,10 @@ impl Record {
         Ok(line.to)
     }
 
-    /// Adds a journal line that does not change the state. Above [`NOTES_MAX`] such lines the
-    /// oldest is deleted; the line of the creation always stays.
+    /// Adds a journal line that does not change the state.
     pub(super) fn note(&mut self, act: Action<'_>, verb: Verb) -> Result<()> {
         let line = self.life.handle(verb, act.into())?;
-        let journal = &mut self.reservation.journal;
-        let stays = |line: &JournalLine| line.from == line.to && line.verb != Verb::Reserve;
-        if journal.iter().filter(|line| stays(line)).count() >= NOTES_MAX {
-            let oldest = journal.iter().position(stays);
-            oldest.map(|oldest| journal.remove(oldest));
-        }
-        journal.push((&line).into());
+        add_line(&mut self.reservation.journal, (&line).into());
         self.reservation.changed = act.now;
         Ok(())
     }
@@ -203,6 +198,47 @@ impl<'a> From<Action<'a>> for reservation::Act<'a> {
     }
 }
 
+/// Adds a line to a journal, and deletes lines above the limits: first the oldest that do not change the state, then the
+/// oldest changes that lead back to the same state. The journal without them is valid. The line of the creation stays.
+fn add_line(journal: &mut Vec<JournalLine>, line: JournalLine) {
+    let is_change = |line: &JournalLine| line.from != line.to;
+    let is_note = |line: &JournalLine| !is_change(line) && line.verb != Verb::Reserve;
+    loop {
+        let all = || journal.iter().chain([&line]);
+        let (notes, changes) = (
+            all().filter(|line| is_note(line)).count(),
+            all().filter(|line| is_change(line)).count(),
+        );
+        let is_long = all().map(text_bytes).sum::<usize>() > JOURNAL_BYTES_MAX;
+        let note = journal.iter().position(is_note);
+        if let Some(oldest) = note.filter(|_| notes > NOTES_MAX || is_long) {
+            journal.remove(oldest);
+        } else if let Some(round) = round(journal).filter(|_| changes > CHANGES_MAX || is_long) {
+            journal.drain(round);
+        } else {
+            break;
+        }
+    }
+    journal.push(line);
+}
+
+/// Returns the oldest lines that change the state and lead back to it.
+fn round(journal: &[JournalLine]) -> Option<RangeInclusive<usize>> {
+    let lines = || journal.iter().enumerate();
+    let changes = lines().filter(|(_, line)| line.from != line.to);
+    let mut rounds = changes.filter_map(|(first, begin)| {
+        let mut later = lines().skip(first + 1);
+        let (last, _) = later.find(|(_, line)| line.to == begin.from)?;
+        Some(first..=last)
+    });
+    rounds.next()
+}
+
+/// Returns the bytes of the texts of a line.
+const fn text_bytes(line: &JournalLine) -> usize {
+    line.who.len() + line.why.len()
+}
+
 /// Converts a line of a journal.
 fn transition(line: &JournalLine) -> Transition {
     Transition {
@@ -269,6 +305,10 @@ pub(crate) fn work(step: &Step, from: Instant, till: Instant) -> u128 {
 
 /// Maximum number of journal lines that do not change the state.
 const NOTES_MAX: usize = 256;
+/// Maximum number of journal lines that change the state.
+const CHANGES_MAX: usize = 64;
+/// Maximum length of the texts of a journal in bytes. A life without repeated states is shorter.
+const JOURNAL_BYTES_MAX: usize = 16 << 10;
 
 #[cfg(test)]
 mod tests {
@@ -375,6 +415,39 @@ mod tests {
         assert_eq!(ends(&record), (NOTES_MAX + 2, next.to_vec()));
         assert_eq!(record.reservation.changed, Timestamp(1000));
         assert_eq!(Record::read(&record.doc().unwrap()).unwrap(), record);
+    }
+
+    /// A user can provision and deprovision a reservation all the time.
+    #[test]
+    fn journal_has_limits_of_lines_and_bytes_and_can_be_read() {
+        let mut record = record(&[(5, 10)], 30);
+        let round = [Verb::Provision, Verb::Activate, Verb::Deprovision];
+        let (now, principal) = (Timestamp(1), Principal::new("ada", Role::User));
+        let long = "\u{1}".repeat(2000);
+        for (why, lines) in [("", CHANGES_MAX), (long.as_str(), JOURNAL_BYTES_MAX / 1024)] {
+            let act = Action {
+                now,
+                principal: &principal,
+                why,
+            };
+            if record.reservation.journal.is_empty() {
+                record.note(act, Verb::Reserve).unwrap();
+                record.transition(act, Verb::Commit).unwrap();
+            }
+            for nth in 0..200 {
+                record.transition(act, round[nth % 3]).unwrap();
+                record.note(act, Verb::Extend).unwrap();
+            }
+            let journal = &record.reservation.journal;
+            let changes = journal.iter().filter(|line| line.from != line.to).count();
+            assert!(changes <= lines, "{changes} changes");
+            assert!(journal.iter().map(text_bytes).sum::<usize>() <= JOURNAL_BYTES_MAX);
+            let verbs: Vec<Verb> = journal.iter().map(|line| line.verb).collect();
+            assert_eq!(verbs[0], Verb::Reserve);
+            assert_eq!(verbs.last(), Some(&Verb::Extend));
+            assert_eq!(Record::read(&record.doc().unwrap()).unwrap(), record);
+            record.transition(act, Verb::Deprovision).unwrap();
+        }
     }
 
     #[test]

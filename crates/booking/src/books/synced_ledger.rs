@@ -8,17 +8,20 @@
 //!
 //! A ledger that may differ from the store is stale, and is loaded again before its next use.
 
+use std::collections::BTreeMap;
+
 use lighthaul_booking_client::json::Timestamp;
 use lighthaul_calendar::Topology;
 use lighthaul_io::crypto::identity;
 use tracing::warn;
 
 use super::config::Config;
+use super::event_index::EventIndex;
 use super::ledger::Ledger;
 use super::load::Unplaced;
 use super::store_position::StorePosition;
 use crate::error::{Error, Result, SetupError, StoreError};
-use crate::store::{Position, Store, Writer};
+use crate::store::{Batch, Document, DocumentKind, Position, Store, Writer};
 
 /// Ledger, and the store that has the authoritative state.
 #[derive(Debug)]
@@ -34,6 +37,10 @@ pub(super) struct SyncedLedger {
     is_stale: bool,
     /// Latest known position of the store.
     position: StorePosition,
+    /// Events in the store, as this instance knows them.
+    events: EventIndex,
+    /// Number of the batch with which `events` agrees.
+    events_seq: Option<u64>,
 }
 
 impl SyncedLedger {
@@ -47,6 +54,8 @@ impl SyncedLedger {
             is_writer: false,
             news: 0,
             is_stale: true,
+            events: EventIndex::default(),
+            events_seq: None,
         })
     }
 
@@ -123,6 +132,10 @@ impl SyncedLedger {
             self.is_stale = true;
             return Err(StoreError::Mismatch(why).into());
         }
+        if self.events_seq != Some(self.news) {
+            self.events = EventIndex::of(self.store.event_sizes()?);
+            self.events_seq = Some(self.news);
+        }
         if !unplaced.slow.is_empty() {
             self.is_stale = true;
             self.ledger.give_up(self.now, unplaced)?;
@@ -150,6 +163,9 @@ impl SyncedLedger {
         if is_emptied {
             self.ledger = self.ledger.emptied()?;
         }
+        if is_restored {
+            self.events_seq = None;
+        }
         self.is_stale = true;
         let after = if is_emptied { 0 } else { self.news };
         let batch = self.store.changes(after)?;
@@ -163,7 +179,10 @@ impl SyncedLedger {
 
     /// Writes the changes of the ledger to the store.
     fn write(&mut self) -> Result<()> {
-        if let Some(batch) = self.ledger.take_batch()? {
+        if let Some(mut batch) = self.ledger.take_batch()? {
+            // a failed write may be stored or not
+            self.events_seq = None;
+            self.drop_events(&mut batch)?;
             self.position.reserve(batch.seq);
             if let Err(why) = self.store.append(self.news, &batch) {
                 // the next change has to become the writer again, which shows if the store works
@@ -171,9 +190,31 @@ impl SyncedLedger {
                 return Err(why);
             }
             self.news = batch.seq;
+            self.events_seq = Some(batch.seq);
             self.position.advance(batch.seq);
         }
         self.is_stale = false;
+        Ok(())
+    }
+
+    /// Adds the deletion of events above the limits to a batch, with a note for clients that have not read them.
+    fn drop_events(&mut self, batch: &mut Batch) -> Result<()> {
+        for event in &batch.events {
+            let bytes = event.doc.len() as u64;
+            self.events.add(&event.owner, event.seq, bytes);
+        }
+        let gone = self.events.trim(&self.ledger.config);
+        batch.events_gone = gone.iter().map(|(_, seq)| *seq).collect();
+        // the numbers of an owner grow
+        let last: BTreeMap<String, u64> = gone.into_iter().collect();
+        for (owner, seq) in last {
+            let doc = Some(seq.to_string());
+            // a database refuses some characters of names
+            let key = serde_json::to_string(&owner)?;
+            let document = Document::new(DocumentKind::DroppedEvent, key, doc);
+            batch.documents.push(document);
+            self.ledger.dropped_events.insert(owner, seq);
+        }
         Ok(())
     }
 }

@@ -94,9 +94,6 @@ impl Ledger {
             self.note_answer(key);
         }
         self.trim();
-        if self.seq > self.config.events_max {
-            self.forget_events();
-        }
     }
 }
 

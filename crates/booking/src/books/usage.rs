@@ -80,6 +80,12 @@ impl Usage {
         self.rates.get(owner)
     }
 
+    /// Returns the work of an owner in a window.
+    pub(crate) fn work(&self, window: u64, owner: &str) -> u128 {
+        let work = self.work.get(&(window, owner.to_owned()));
+        work.copied().unwrap_or(0)
+    }
+
     /// Returns all reservations with a circuit.
     pub(crate) fn all_circuits(&self) -> impl Iterator<Item = u64> + '_ {
         self.circuits.values().flatten().copied()
@@ -115,11 +121,7 @@ impl Usage {
     ) -> Result<(), QuotaError> {
         let most = config.quota_of(owner).bytes;
         for (window, work) in parts(config, steps) {
-            let had = self
-                .work
-                .get(&(window, owner.to_owned()))
-                .copied()
-                .unwrap_or(0);
+            let had = self.work(window, owner);
             if (had + work) / WORK_PER_BYTE > u128::from(most) {
                 let nanos = config.window.as_nanos() as u64;
                 let left = u128::from(most).saturating_sub(had / WORK_PER_BYTE);
@@ -153,7 +155,7 @@ fn drop_one(sets: &mut BTreeMap<String, BTreeSet<u64>>, of: &str, id: u64) {
 }
 
 /// Returns the work of steps in each window.
-fn parts(config: &Config, steps: &[Step]) -> BTreeMap<u64, u128> {
+pub(crate) fn parts(config: &Config, steps: &[Step]) -> BTreeMap<u64, u128> {
     let nanos = config.window.as_nanos() as u64;
     let mut parts = BTreeMap::new();
     for step in steps.iter().filter(|step| step.from < step.till) {
@@ -167,7 +169,7 @@ fn parts(config: &Config, steps: &[Step]) -> BTreeMap<u64, u128> {
 }
 
 /// Work of one byte: bits times nanoseconds per second.
-const WORK_PER_BYTE: u128 = 8_000_000_000;
+pub(crate) const WORK_PER_BYTE: u128 = 8_000_000_000;
 
 #[cfg(test)]
 mod tests {

@@ -53,6 +53,14 @@ pub enum Error {
         /// Action that the client may not perform.
         action: &'static str,
     },
+    /// Events that a client has not read are no longer kept.
+    #[error(
+        "events after number {after} are no longer kept: read the reservations again, and follow the events from now on"
+    )]
+    EventsDropped {
+        /// Number of the last event that the client has read.
+        after: u64,
+    },
     /// The idempotency key was used for another request.
     #[error("the idempotency key {0} was used for another request: give each request a unique key")]
     KeyReused(String),

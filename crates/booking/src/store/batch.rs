@@ -9,10 +9,21 @@ pub struct Batch {
     pub seq: u64,
     /// New or deleted documents.
     pub documents: Vec<Document>,
-    /// Events as JSON, by sequence number.
-    pub events: Vec<(u64, String)>,
-    /// Sequence number below which events are deleted.
-    pub events_from: Option<u64>,
+    /// New events.
+    pub events: Vec<EventDocument>,
+    /// Sequence numbers of events to delete. A new event may be among them.
+    pub events_gone: Vec<u64>,
+}
+
+/// Event in the store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventDocument {
+    /// Sequence number.
+    pub seq: u64,
+    /// Owner of its reservation.
+    pub owner: String,
+    /// Event as JSON.
+    pub doc: String,
 }
 
 /// Document in the store.
@@ -35,18 +46,25 @@ pub enum DocumentKind {
     Outage,
     /// Answer to a request with an idempotency key.
     Answer,
+    /// Number of the latest event of an owner that was deleted. The key is the owner as JSON.
+    DroppedEvent,
 }
 
 impl Batch {
     /// Returns true if there is nothing to write.
     pub const fn is_empty(&self) -> bool {
-        self.documents.is_empty() && self.events.is_empty() && self.events_from.is_none()
+        self.documents.is_empty() && self.events.is_empty() && self.events_gone.is_empty()
     }
 }
 
 impl DocumentKind {
     /// All kinds.
-    pub const ALL: [Self; 3] = [Self::Reservation, Self::Outage, Self::Answer];
+    pub const ALL: [Self; 4] = [
+        Self::Reservation,
+        Self::Outage,
+        Self::Answer,
+        Self::DroppedEvent,
+    ];
 
     /// Returns the name in the store.
     pub const fn name(self) -> &'static str {
@@ -54,6 +72,7 @@ impl DocumentKind {
             Self::Reservation => "reservation",
             Self::Outage => "outage",
             Self::Answer => "answer",
+            Self::DroppedEvent => "dropped_event",
         }
     }
 

@@ -33,8 +33,23 @@ pub trait Store: fmt::Debug + Send {
     /// Returns all changes after a batch as one snapshot, without events. 0 returns all documents.
     fn changes(&mut self, after: u64) -> Result<Batch>;
 
-    /// Returns at most `most` events with numbers above `after`.
+    /// Returns at most `most` events with numbers above `after`. The last one may be the one with which they exceed
+    /// [`EVENTS_BYTES_MAX`].
     fn events(&mut self, after: u64, most: usize) -> Result<Vec<(u64, String)>>;
+
+    /// Returns the sizes of all events.
+    fn event_sizes(&mut self) -> Result<Vec<EventSize>>;
+}
+
+/// Size of an event in the store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventSize {
+    /// Sequence number.
+    pub seq: u64,
+    /// Owner of its reservation.
+    pub owner: String,
+    /// Length of its JSON in bytes.
+    pub bytes: u64,
 }
 
 /// Position in the history of a store.
@@ -57,3 +72,6 @@ pub enum Writer {
     /// The instance at the given URL.
     Other(String),
 }
+
+/// Size in bytes after which [`Store::events`] returns no further event.
+pub const EVENTS_BYTES_MAX: u64 = 256 << 10;

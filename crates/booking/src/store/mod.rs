@@ -10,5 +10,5 @@ pub mod postgres;
 mod sql;
 pub mod sqlite;
 
-pub use batch::{Batch, Document, DocumentKind};
-pub use contract::{Position, Store, Writer};
+pub use batch::{Batch, Document, DocumentKind, EventDocument};
+pub use contract::{EventSize, Position, Store, Writer};

@@ -6,10 +6,11 @@
 
 use lighthaul_database::postgres_server::TIMEOUT;
 use lighthaul_database::{PostgresServer, ServerError};
+use postgres::types::ToSql;
 use postgres::{Client, IsolationLevel};
 
-use super::batch::{Batch, Document};
-use super::contract::{Position, Store, Writer};
+use super::batch::{Batch, Document, EventDocument};
+use super::contract::{EVENTS_BYTES_MAX, EventSize, Position, Store, Writer};
 use super::sql;
 use super::sqlite::check_format;
 use crate::error::{Error, Result, SetupError, StoreError};
@@ -158,6 +159,7 @@ impl Store for Postgres {
                 &[
                     &after.cast_signed(),
                     &i64::try_from(most).unwrap_or(i64::MAX),
+                    &i64::try_from(EVENTS_BYTES_MAX).unwrap_or(i64::MAX),
                 ],
             )?;
             Ok(rows
@@ -165,6 +167,26 @@ impl Store for Postgres {
                 .map(|row| (number(row, 0), row.get(1)))
                 .collect())
         })
+    }
+
+    fn event_sizes(&mut self) -> Result<Vec<EventSize>> {
+        let mut sizes: Vec<EventSize> = Vec::new();
+        loop {
+            // in parts, since the server limits the time of each
+            let after = sizes.last().map_or(0, |last| last.seq);
+            let rows = self.with("read from", |connection| {
+                let part = [&after.cast_signed() as &(dyn ToSql + Sync), &SIZES_MAX];
+                connection.client.query(SELECT_EVENT_SIZES, &part)
+            })?;
+            if rows.is_empty() {
+                return Ok(sizes);
+            }
+            sizes.extend(rows.iter().map(|row| EventSize {
+                seq: number(row, 0),
+                owner: unescaped(row.get(1)),
+                bytes: number(row, 2),
+            }));
+        }
     }
 }
 
@@ -205,11 +227,13 @@ fn write(
             None => transaction.execute(sql::DELETE_DOCUMENT, &[&kind, &document.id])?,
         };
     }
-    for (seq, doc) in &batch.events {
+    for EventDocument { seq, doc, .. } in &batch.events {
         transaction.execute(sql::INSERT_EVENT, &[&seq.cast_signed(), doc])?;
     }
-    if let Some(from) = batch.events_from {
-        transaction.execute(sql::DELETE_EVENTS, &[&from.cast_signed()])?;
+    let gone = batch.events_gone.iter();
+    let gone: Vec<i64> = gone.map(|seq| seq.cast_signed()).collect();
+    if !gone.is_empty() {
+        transaction.execute(DELETE_EVENTS, &[&gone])?;
     }
     transaction.commit().map(|()| true)
 }
@@ -231,6 +255,11 @@ fn connect(server: &PostgresServer) -> Result<Connection> {
     })
 }
 
+/// Returns the text of a JSON string without its quotes.
+fn unescaped(text: &str) -> String {
+    serde_json::from_str(&format!("\"{text}\"")).unwrap_or_default()
+}
+
 fn number(row: &postgres::Row, nth: usize) -> u64 {
     row.get::<_, i64>(nth).cast_unsigned()
 }
@@ -243,6 +272,13 @@ fn failed(action: &'static str, ServerError { why, fault }: ServerError) -> Erro
 const WRITER: &str = "
     CREATE TABLE IF NOT EXISTS writer (one INTEGER PRIMARY KEY CHECK (one = 1), url TEXT NOT NULL);
     INSERT INTO writer VALUES (1, '') ON CONFLICT DO NOTHING;";
+/// The owner is still escaped as in JSON. The functions of the server for JSON refuse `\u0000`, which a reason may contain.
+const SELECT_EVENT_SIZES: &str = r#"SELECT seq,
+    COALESCE(SUBSTRING(LEFT(doc, 16384) FROM '"reservation":\{"id":[0-9]+,"owner":"((?:[^"\\]|\\.)*)"'), ''),
+    OCTET_LENGTH(doc)::BIGINT FROM events WHERE seq > $1 ORDER BY seq LIMIT $2"#;
+/// Events in an answer with their sizes.
+const SIZES_MAX: i64 = 10_000;
+const DELETE_EVENTS: &str = "DELETE FROM events WHERE seq = ANY($1)";
 const CLAIM: &str = "UPDATE writer SET url = $1";
 /// Advisory lock of the writer: `lighthau` in ASCII, which no other program uses.
 const LOCK: i64 = 0x6c69_6768_7468_6175;
@@ -280,6 +316,14 @@ mod tests {
         match failed {
             Some(Error::Store(StoreError::Server { fault, .. })) => fault,
             other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn escaped_owner_is_read() {
+        for owner in ["ada", "a\"b\\c", "a\0\u{e9}"] {
+            let escaped = serde_json::to_string(owner).unwrap();
+            assert_eq!(unescaped(&escaped[1..escaped.len() - 1]), owner);
         }
     }
 

@@ -30,8 +30,11 @@ pub(super) const UPSERT_DOCUMENT: &str = "INSERT INTO documents VALUES ($1, $2, 
     ON CONFLICT (kind, id) DO UPDATE SET seq = excluded.seq, doc = excluded.doc";
 pub(super) const DELETE_DOCUMENT: &str = "DELETE FROM documents WHERE kind = $1 AND id = $2";
 pub(super) const INSERT_EVENT: &str = "INSERT INTO events VALUES ($1, $2)";
-pub(super) const DELETE_EVENTS: &str = "DELETE FROM events WHERE seq < $1";
 pub(super) const SELECT_DOCUMENTS: &str =
     "SELECT kind, id, doc FROM documents WHERE seq > $1 ORDER BY seq, id";
-pub(super) const SELECT_EVENTS: &str =
-    "SELECT seq, doc FROM events WHERE seq > $1 ORDER BY seq LIMIT $2";
+/// Ends before the event at which all before exceed `$3` bytes.
+pub(super) const SELECT_EVENTS: &str = "SELECT seq, doc FROM (
+    SELECT seq, doc, SUM(OCTET_LENGTH(doc)) OVER (ORDER BY seq) AS total FROM (
+        SELECT seq, doc FROM events WHERE seq > $1 ORDER BY seq LIMIT $2
+    ) AS following
+) AS summed WHERE total - OCTET_LENGTH(doc) <= $3 ORDER BY seq";

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OpenFlags, OptionalExtension, TransactionBehavior, params};
 
-use super::batch::{Batch, Document, DocumentKind};
-use super::contract::{Position, Store, Writer};
+use super::batch::{Batch, Document, DocumentKind, EventDocument};
+use super::contract::{EVENTS_BYTES_MAX, EventSize, Position, Store, Writer};
 use super::sql;
 use crate::error::{Error, Result, SqliteFault, StoreError};
 
@@ -118,10 +118,25 @@ impl Store for Sqlite {
     fn events(&mut self, after: u64, most: usize) -> Result<Vec<(u64, String)>> {
         self.with("read", |connection| {
             let mut events = connection.prepare_cached(sql::SELECT_EVENTS)?;
-            let rows = events.query_map(
-                params![after.cast_signed(), i64::try_from(most).unwrap_or(i64::MAX)],
-                |row| Ok((number(row, 0)?, row.get(1)?)),
-            )?;
+            let most = i64::try_from(most).unwrap_or(i64::MAX);
+            let bytes = EVENTS_BYTES_MAX.cast_signed();
+            let rows = events.query_map(params![after.cast_signed(), most, bytes], |row| {
+                Ok((number(row, 0)?, row.get(1)?))
+            })?;
+            rows.collect()
+        })
+    }
+
+    fn event_sizes(&mut self) -> Result<Vec<EventSize>> {
+        self.with("read", |connection| {
+            let mut sizes = connection.prepare_cached(SELECT_EVENT_SIZES)?;
+            let rows = sizes.query_map([], |row| {
+                Ok(EventSize {
+                    seq: number(row, 0)?,
+                    owner: row.get(1)?,
+                    bytes: number(row, 2)?,
+                })
+            })?;
             rows.collect()
         })
     }
@@ -161,15 +176,15 @@ fn write(connection: &mut Connection, after: u64, batch: &Batch) -> rusqlite::Re
                 .execute(params![kind, document.id])?,
         };
     }
-    for (seq, doc) in &batch.events {
+    for EventDocument { seq, doc, .. } in &batch.events {
         transaction
             .prepare_cached(sql::INSERT_EVENT)?
             .execute(params![seq.cast_signed(), doc])?;
     }
-    if let Some(from) = batch.events_from {
+    for seq in &batch.events_gone {
         transaction
-            .prepare_cached(sql::DELETE_EVENTS)?
-            .execute(params![from.cast_signed()])?;
+            .prepare_cached(DELETE_EVENT)?
+            .execute(params![seq.cast_signed()])?;
     }
     transaction.commit().map(|()| true)
 }
@@ -241,5 +256,9 @@ fn failed(action: &'static str, path: &Path, why: &rusqlite::Error) -> Error {
     .into()
 }
 
+const DELETE_EVENT: &str = "DELETE FROM events WHERE seq = ?1";
+const SELECT_EVENT_SIZES: &str =
+    "SELECT seq, COALESCE(json_extract(doc, '$.reservation.owner'), ''), OCTET_LENGTH(doc)
+    FROM events";
 /// Name that `SQLite` uses for a database in memory.
 const IN_MEMORY: &str = ":memory:";

@@ -1,11 +1,13 @@
 //! The store is authoritative: for a restart, for other instances, and after failures.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Duration;
 
 use lighthaul_base::Rng;
 use lighthaul_booking::Error;
-use lighthaul_booking::books::{Books, Config, Filter, Principal};
+use lighthaul_booking::books::{Books, Config, Filter, Policy, Principal};
 use lighthaul_booking::store::Writer;
 use lighthaul_booking_client::json::{Bytes, Change, NewOutage, NewReservation, Timestamp};
 use lighthaul_booking_client::reservation::ReservationState;
@@ -16,6 +18,34 @@ use crate::world::{
     SECOND, SECONDS_WORTH, World, ada, all_for, ben, device, fixed_for, held_for, link,
     most_at_once, open, operator,
 };
+
+#[test]
+fn policies_can_be_read_while_the_store_hangs() {
+    let shared_store = SharedStore::default();
+    shared_store.elect("one");
+    let (locked, has_locked) = mpsc::sync_channel(1);
+    let clock = move || {
+        // the books are locked when they look at the clock
+        locked.try_send(()).ok();
+        World::at(0)
+    };
+    let store = shared_store.handle("one");
+    let books = Books::open(store, link(1000), Config::default(), clock).unwrap();
+    has_locked.try_iter().for_each(drop);
+    let books = Arc::new(books);
+    let hangs = shared_store.hang();
+    let ticking = thread::spawn({
+        let books = Arc::clone(&books);
+        move || books.tick().map(drop)
+    });
+    has_locked.recv().unwrap();
+    let (told, policy) = mpsc::channel();
+    thread::spawn(move || told.send(books.policy_of("ada")).is_ok());
+    let policy = policy.recv_timeout(Duration::from_secs(30));
+    drop(hangs);
+    assert_eq!(policy, Ok(Policy::default()));
+    ticking.join().unwrap().unwrap();
+}
 
 #[test]
 fn failed_write_leaves_the_books_unchanged() {
@@ -231,7 +261,7 @@ fn topology_without_booked_links_is_refused() {
             to: "c".into(),
             capacity: lighthaul_base::Rate::from_mbps(1000),
             channel: lighthaul_base::Rate::from_mbps(1),
-            guard: std::time::Duration::ZERO,
+            guard: Duration::ZERO,
             cost: 1,
         };
         lighthaul_calendar::Topology::new(vec!["a".into(), "c".into()], vec![link]).unwrap()

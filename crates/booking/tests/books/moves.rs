@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lighthaul_base::Rate;
 use lighthaul_booking::Error;
-use lighthaul_booking::books::{Books, Config, Policy, Principal};
+use lighthaul_booking::books::{Books, Config, Policy, Principal, Quota};
 use lighthaul_booking::error::PolicyError;
 use lighthaul_booking::store::sqlite::Sqlite;
 use lighthaul_booking_client::json::{Bps, Bytes, Change, NewReservation, Reservation, Timestamp};
@@ -14,7 +14,7 @@ use lighthaul_booking_client::reservation::ReservationState;
 use lighthaul_calendar::Topology;
 
 use crate::world::{
-    BEGIN, SECONDS_WORTH, World, ada, all_for, ben, fixed_for, operator, parallel_links,
+    BEGIN, SECOND, SECONDS_WORTH, World, ada, all_for, ben, fixed_for, operator, parallel_links,
     plan_outage,
 };
 
@@ -90,6 +90,91 @@ fn outage_moves_reservation_only_to_links_that_its_policy_allows() {
     plan_outage(&books, "short", 1000, 3_000_000);
     let failed = books.get(&ada(), other.id).unwrap();
     assert_eq!(failed.state, ReservationState::Failed, "{failed:?}");
+}
+
+/// Returns books over one link in which ada may book this many seconds of it an hour, and BEGIN starts an hour.
+fn with_hourly_quota(seconds: u64) -> World {
+    let quota = Quota {
+        bytes: seconds * SECONDS_WORTH,
+        ..Quota::default()
+    };
+    World::new(Config {
+        policies: [("ada".to_owned(), quota.into())].into(),
+        window: Duration::from_hours(1),
+        ..Config::default()
+    })
+}
+
+#[test]
+fn outage_moves_no_reservation_into_an_hour_without_quota() {
+    assert_eq!(BEGIN % (3600 * SECOND), 0);
+    for (room, keeps) in [(30, true), (29, false)] {
+        let world = with_hourly_quota(room);
+        let books = &world.books;
+        let over = |from, seconds| NewReservation {
+            start: Some(World::at(from)),
+            ..all_for(seconds)
+        };
+        let moved = books.reserve(&ada(), &over(100, 20), None).unwrap();
+        books.reserve(&ada(), &over(4000, 10), None).unwrap();
+        // the rest of this hour is out
+        plan_outage(books, "link", 100, 3600);
+        let moved = books.get(&ada(), moved.id).unwrap();
+        assert_eq!(moved.failure.is_none(), keeps, "{room}: {moved:?}");
+        if keeps {
+            assert_eq!(moved.promised_end, World::at(3620));
+        } else {
+            let why = moved.failure.unwrap();
+            assert!(
+                why.contains("may book 3625000000 bytes in 1 hours"),
+                "{why}"
+            );
+        }
+        let quota = books.reserve(&ada(), &over(5000, 1), None);
+        assert!(matches!(quota, Err(Error::Quota(_))) == keeps, "{quota:?}");
+    }
+}
+
+#[test]
+fn outage_moves_reservations_of_one_hour_in_turn_within_their_quota() {
+    let world = with_hourly_quota(30);
+    let books = &world.books;
+    let ids = [100, 120].map(|from| {
+        let new = NewReservation {
+            start: Some(World::at(from)),
+            ..all_for(15)
+        };
+        books.reserve(&ada(), &new, None).unwrap().id
+    });
+    // both stay in their hour, which has no room beside both
+    plan_outage(books, "link", 100, 200);
+    let ends = ids.map(|id| books.get(&ada(), id).unwrap().promised_end);
+    assert_eq!(ends, [World::at(215), World::at(230)]);
+    let full = books.reserve(&ada(), &all_for(1), None);
+    assert!(matches!(full, Err(Error::Quota(_))), "{full:?}");
+}
+
+#[test]
+fn freed_capacity_is_used_only_within_the_quota_of_the_hour() {
+    for (seconds, moves) in [(30, true), (29, false)] {
+        let world = with_hourly_quota(seconds);
+        let books = &world.books;
+        let all = NewReservation {
+            start: Some(World::at(100)),
+            ..fixed_for(3500)
+        };
+        let blocker = books.reserve(&ben(), &all, None).unwrap().id;
+        let (early, late) = (all_for(10), all_for(20));
+        books.reserve(&ada(), &early, None).unwrap();
+        let start = Some(World::at(100));
+        let late = books.reserve(&ada(), &NewReservation { start, ..late }, None);
+        let late = late.unwrap();
+        assert_eq!(late.promised_end, World::at(3620));
+        books.terminate(&ben(), blocker, "").unwrap();
+        world.pass(1);
+        let end = books.get(&ada(), late.id).unwrap().promised_end;
+        assert_eq!(end == World::at(120), moves, "{end}");
+    }
 }
 
 #[test]

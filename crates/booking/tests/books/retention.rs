@@ -1,10 +1,12 @@
 //! Deletion of old answers and of history.
 
 use lighthaul_booking::Error;
-use lighthaul_booking::books::{Books, Config, Principal, Quota};
+use lighthaul_booking::books::{Books, Config, Principal, Quota, Role};
+use lighthaul_booking::store::sqlite::Sqlite;
 use lighthaul_booking_client::json::NewReservation;
 
-use crate::world::{SECONDS_WORTH, World, ada, all_for, ben, held_for};
+use crate::shared_store::SharedStore;
+use crate::world::{SECONDS_WORTH, World, ada, all_for, ben, held_for, operator};
 
 fn key_of(books: &Books, principal: &Principal, key: &str) -> u64 {
     books
@@ -88,6 +90,98 @@ fn history_of_the_largest_owner_is_deleted_first() {
     let kept = kept.count();
     assert!((5..200).contains(&kept), "{kept}");
     assert!(world.books.get(&ben(), rest[299]).is_ok());
+}
+
+/// A change of a reservation with a long reason, many times.
+#[test]
+fn events_of_others_stay_when_an_owner_has_too_many_bytes() {
+    let store = SharedStore::default();
+    store.elect("one");
+    let config = Config {
+        events_bytes_max: 100_000,
+        ..Config::default()
+    };
+    let world = World::on(store.handle("one"), config.clone());
+    let first = world.books.reserve(&ada(), &held_for(1), None).unwrap().id;
+    let id = world.books.reserve(&ben(), &all_for(10), None).unwrap().id;
+    let before = world.books.seq().unwrap();
+    let why = "\u{1}".repeat(10_000);
+    for _ in 0..100 {
+        world.books.deprovision(&ben(), id, &why).unwrap();
+        world.books.provision(&ben(), id, &why).unwrap();
+    }
+    assert!(store.event_bytes() <= 100_000, "{}", store.event_bytes());
+    let document = world.books.get(&ben(), id).unwrap();
+    let journal = document.journal.iter().map(|line| line.why.len());
+    assert!(journal.sum::<usize>() <= 16 << 10);
+    let seen = |books: &Books, principal: &Principal, after| {
+        let page = books.events_since(principal, after, 100)?;
+        Ok::<_, Error>(page.events.first().map(|event| event.reservation.id))
+    };
+    // the next writer knows which events are gone
+    store.elect("two");
+    let next = World::on(store.handle("two"), config);
+    for books in [&world.books, &next.books] {
+        assert_eq!(seen(books, &ada(), 0).unwrap(), Some(first));
+        for principal in [ben(), operator()] {
+            let why = seen(books, &principal, before).unwrap_err();
+            assert!(matches!(why, Error::EventsDropped { .. }), "{why}");
+        }
+        let last = books.seq().unwrap();
+        assert_eq!(seen(books, &ben(), last).unwrap(), None);
+    }
+    next.books.deprovision(&ben(), id, &why).unwrap();
+    assert!(store.event_bytes() <= 100_000, "{}", store.event_bytes());
+}
+
+#[test]
+fn events_of_unusual_names_and_reasons_are_indexed_again() {
+    let name = format!("lighthaul-events-{}", std::process::id());
+    let path = std::env::temp_dir().join(name);
+    let on = |events_max| {
+        let store = Box::new(Sqlite::open(&path).unwrap());
+        let config = Config {
+            events_max,
+            ..Config::default()
+        };
+        World::on(store, config)
+    };
+    let odd = Principal::new("a\"b\\c\0\u{e9}", Role::User);
+    let why = "\0\"reservation\":{\"id\":7,\"owner\":\"ada\"";
+    let world = on(100);
+    let id = world.books.reserve(&odd, &all_for(10), None).unwrap().id;
+    world.books.deprovision(&odd, id, why).unwrap();
+    world.books.reserve(&ada(), &held_for(1), None).unwrap();
+    drop(world);
+    let world = on(3);
+    world.books.provision(&odd, id, why).unwrap();
+    assert!(world.books.events_since(&ada(), 0, 100).is_ok());
+    assert!(world.books.events_since(&odd, 0, 100).is_err());
+    drop(world);
+    assert!(on(3).books.events_since(&odd, 0, 100).is_err());
+    std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
+fn long_events_are_read_in_parts() {
+    let world = World::new(Config::default());
+    let id = world.books.reserve(&ada(), &all_for(10), None).unwrap().id;
+    let why = "\u{1}".repeat(1024);
+    for _ in 0..50 {
+        world.books.deprovision(&ada(), id, &why).unwrap();
+        world.books.provision(&ada(), id, &why).unwrap();
+    }
+    let (mut count, mut after) = (0, 0);
+    loop {
+        let page = world.books.events_since(&ada(), after, 1000).unwrap();
+        if page.events.is_empty() {
+            break;
+        }
+        let text = serde_json::to_string(&page.events).unwrap();
+        assert!(text.len() < 512 << 10, "{}", text.len());
+        (count, after) = (count + page.events.len(), page.seq);
+    }
+    assert!(count > 100, "{count}");
 }
 
 #[test]

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use lighthaul_booking::error::{Result, ServerFault, StoreError};
-use lighthaul_booking::store::{Batch, Document, DocumentKind, Position, Store, Writer};
+use lighthaul_booking::store::{
+    Batch, Document, DocumentKind, EventDocument, EventSize, Position, Store, Writer,
+};
 
 /// State that all instances share.
 #[derive(Clone, Debug, Default)]
@@ -37,7 +39,8 @@ struct Kept {
     seq: u64,
     epochs: Vec<(String, u64)>,
     documents: BTreeMap<(DocumentKind, String), (u64, String)>,
-    events: BTreeMap<u64, String>,
+    /// Owners and documents.
+    events: BTreeMap<u64, (String, String)>,
 }
 
 impl SharedStore {
@@ -71,6 +74,17 @@ impl SharedStore {
     pub(crate) fn restore(&self, copy: &Self) {
         let old = copy.kept().clone();
         *self.kept() = old;
+    }
+
+    /// Returns the size of all events.
+    pub(crate) fn event_bytes(&self) -> usize {
+        let kept = self.kept();
+        kept.events.values().map(|(_, doc)| doc.len()).sum()
+    }
+
+    /// Makes the store answer nothing until the guard is dropped.
+    pub(crate) fn hang(&self) -> impl Sized + use<'_> {
+        self.kept()
     }
 
     /// Ends all failures.
@@ -111,7 +125,12 @@ impl Store for StoreHandle {
                 None => kept.documents.remove(&(kind, id)),
             };
         }
-        kept.events.extend(batch.events.iter().cloned());
+        for EventDocument { seq, owner, doc } in batch.events.clone() {
+            kept.events.insert(seq, (owner, doc));
+        }
+        for seq in &batch.events_gone {
+            kept.events.remove(seq);
+        }
         fault.map_or(Ok(()), |_| broken())
     }
 
@@ -154,7 +173,18 @@ impl Store for StoreHandle {
     fn events(&mut self, after: u64, most: usize) -> Result<Vec<(u64, String)>> {
         let kept = self.shared_store.kept();
         let behind = kept.events.range(after + 1..).take(most);
-        Ok(behind.map(|(seq, doc)| (*seq, doc.clone())).collect())
+        let page = behind.map(|(seq, (_, doc))| (*seq, doc.clone()));
+        Ok(page.collect())
+    }
+
+    fn event_sizes(&mut self) -> Result<Vec<EventSize>> {
+        let kept = self.shared_store.kept();
+        let sizes = kept.events.iter().map(|(seq, (owner, doc))| EventSize {
+            seq: *seq,
+            owner: owner.clone(),
+            bytes: doc.len() as u64,
+        });
+        Ok(sizes.collect())
     }
 }
 

@@ -255,21 +255,18 @@ fn only_the_latest_events_are_kept() {
         events_max: 4,
         ..Config::default()
     });
-    let last = (0..5)
-        .map(|_| world.books.reserve(&ada(), &held_for(1), None).unwrap().id)
-        .last();
-    let numbers = || -> Vec<u64> {
-        let happened = world.books.events_since(&ada(), 0, 100).unwrap();
-        happened.events.iter().map(|event| event.seq).collect()
+    let reserve = |_| world.books.reserve(&ada(), &held_for(1), None).unwrap().id + 1;
+    let numbers = |after| -> Result<Vec<u64>, Error> {
+        let page = world.books.events_since(&ada(), after, 100)?;
+        Ok(page.events.iter().map(|event| event.seq).collect())
     };
-    let before = numbers();
-    assert_eq!(before.len(), 5);
-    let latest = world.books.seq().unwrap();
-    // old objects are deleted once a minute
-    world.pass(61);
-    let kept: Vec<u64> = before.into_iter().filter(|seq| seq + 4 >= latest).collect();
-    assert_eq!(numbers(), kept);
-    assert!(kept.contains(&(last.unwrap() + 1)), "{kept:?}");
+    let first: Vec<u64> = (0..4).map(reserve).collect();
+    assert_eq!(numbers(0).unwrap(), first);
+    let all = [first, vec![reserve(4)]].concat();
+    let why = numbers(0).unwrap_err();
+    assert!(matches!(why, Error::EventsDropped { after: 0 }), "{why}");
+    assert!(numbers(all[0] - 1).is_err());
+    assert_eq!(numbers(all[0]).unwrap(), all[1..]);
 }
 
 #[test]

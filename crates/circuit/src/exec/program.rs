@@ -19,7 +19,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 
 use crate::error::ProgramFault;
 use crate::exec::config::Config;
-use crate::stopping::{self, StopLimit};
+use lighthaul_io::host::stopping::{self, StopLimit};
 
 type Result<T> = std::result::Result<T, ProgramFault>;
 

@@ -13,8 +13,8 @@ use lighthaul_base::Instant;
 use lighthaul_io::host::clock::Clock;
 use lighthaul_io::net::dial;
 
-use crate::stopping::{self, StopLimit};
 use crate::tl1::fault::SwitchFault;
+use lighthaul_io::host::stopping::{self, StopLimit};
 
 /// Connects to the first address of a host that answers within `limit`.
 pub(super) fn connect(

@@ -14,7 +14,6 @@ use lighthaul_base::escape::escape;
 use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::wait::{Watch, wait};
 
-use crate::stopping::{self, StopLimit};
 use crate::tl1::command::Command;
 use crate::tl1::config::{Limits, SwitchConfig};
 use crate::tl1::connecting::connect;
@@ -23,6 +22,7 @@ use crate::tl1::fault::SwitchFault;
 use crate::tl1::message::{
     Acknowledgement, Completion, Decoder, MESSAGE_MAX, Malformed, Message, Response,
 };
+use lighthaul_io::host::stopping::{self, StopLimit};
 
 /// Connection on which the login succeeded.
 #[derive(Debug)]

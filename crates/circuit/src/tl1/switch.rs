@@ -10,7 +10,6 @@ use std::time::Duration;
 use lighthaul_base::escape::escape;
 use lighthaul_io::host::clock::Clock;
 
-use crate::stopping::StopLimit;
 use crate::tl1::command::Command;
 use crate::tl1::config::SwitchConfig;
 use crate::tl1::cross_connect::CrossConnect;
@@ -18,6 +17,7 @@ use crate::tl1::dialect::Entry;
 use crate::tl1::fault::SwitchFault;
 use crate::tl1::message::{Completion, Response};
 use crate::tl1::session::{Session, check};
+use lighthaul_io::host::stopping::StopLimit;
 
 /// Result of an operation on a switch.
 pub(super) type Result<T> = std::result::Result<T, SwitchFault>;

@@ -56,6 +56,7 @@ pub(crate) fn lateness(events: &[Event]) -> Vec<Duration> {
         | Event::Ended(..)
         | Event::Failed(..)
         | Event::Repaired(_)
+        | Event::Adopted(..)
         | Event::StaleRemoved(_)
         | Event::InspectFailed(_)
         | Event::Overflow(_) => None,

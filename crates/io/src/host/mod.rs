@@ -1,6 +1,7 @@
 //! The host: time, waiting, processors, panics and namespaces.
 //!
-//! - [`clock`]: clocks; [`wait`], [`poller`]: waits; [`interrupt`], [`cancellation`]: requests to stop
+//! - [`clock`]: clocks; [`wait`], [`poller`]: waits; [`interrupt`], [`cancellation`]: requests to stop; [`stopping`]: limit on
+//!   waits after them
 //! - [`affinity`], [`competition`]: threads and their processors; [`heap`]: the C library's heap
 //! - [`durable`]: atomic replacement of files; [`file_calls`]: calls for open files
 //! - [`panics`]: panics of threads as errors; [`parent`]: processes that end with their parent
@@ -17,4 +18,5 @@ pub mod namespace;
 pub mod panics;
 pub mod parent;
 pub mod poller;
+pub mod stopping;
 pub mod wait;

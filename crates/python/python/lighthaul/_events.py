@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from . import _lighthaul
-from ._ranges import POOL
 
 T = TypeVar("T")
 _LOOK = 0.05
 """Seconds between two looks at signals."""
-_TASK_LOOK = 0.5
-"""Seconds for which the thread of a coroutine waits at most, also after its cancellation."""
+_SIGNS_MAX = 4096
+"""Signs of events that are read at once."""
 
 
 def in_thread(native: _lighthaul.Events, read: Callable[[Mapping[str, Any]], T]) -> Iterator[T]:
@@ -25,8 +25,14 @@ def in_thread(native: _lighthaul.Events, read: Callable[[Mapping[str, Any]], T])
 
 
 async def in_task(native: _lighthaul.Events, read: Callable[[Mapping[str, Any]], T]) -> AsyncIterator[T]:
-    """Return the events of the native module in a coroutine, until the last one."""
+    """Return the events of the native module in a coroutine, until the last one. It needs no thread of a pool."""
     loop = asyncio.get_running_loop()
-    while (text := await loop.run_in_executor(POOL.get(), native.next, _TASK_LOOK)) != "":
-        if text is not None:
-            yield read(json.loads(text))
+    with socket.socket(fileno=native.socket()) as signs:
+        signs.setblocking(False)
+        while (text := native.next(0)) != "":
+            if text is None:
+                if not await loop.sock_recv(signs, _SIGNS_MAX):
+                    # the last event has come before the end of the socket
+                    await asyncio.sleep(_LOOK)
+            else:
+                yield read(json.loads(text))

@@ -107,6 +107,7 @@ class SchemaAnnouncer:
 @final
 class Events:
     def next(self, seconds: float) -> str | None: ...
+    def socket(self) -> int: ...
 
 @final
 class Files:

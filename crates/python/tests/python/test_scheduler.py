@@ -22,7 +22,7 @@ import pytest
 
 import lighthaul
 from conftest import PROGRAM
-from lighthaul import _reservations
+from lighthaul import _ranges, _reservations
 
 HOUR = datetime.timedelta(hours=1)
 NETWORK = """
@@ -307,6 +307,30 @@ async def test_events_show_each_change_once(office: Office) -> None:
     (office.folder / "guessed").write_text("guessed")
     with pytest.raises(lighthaul.PermissionDenied):
         office.client("guessed").events()
+
+
+async def test_many_streams_of_events_wait_without_threads_of_the_pool(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = office.client("bob")
+    coroutines = lighthaul.AsyncScheduler(office.url, office.folder / "bob", pin=office.pin)
+    before = client.events()
+    made = client.reserve("near", "far", size="1MB", start=soon(600))
+    first = next(before)
+    streams = [coroutines.events(first.seq - 1) for _ in range(8)]
+    for stream in streams:
+        assert (await anext(stream)).seq == first.seq
+
+    def refuse() -> None:
+        pytest.fail("a stream waits in the pool of the requests")
+
+    monkeypatch.setattr(_ranges.POOL, "get", refuse)
+    waiting = asyncio.gather(*(anext(stream) for stream in streams))
+    await asyncio.sleep(0)
+    client.cancel(made)
+    async with asyncio.timeout(60):
+        ends = await waiting
+    assert {event.reservation.id for event in ends} == {made.id}
 
 
 def ask(client: lighthaul.Scheduler) -> int:

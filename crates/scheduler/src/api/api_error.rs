@@ -250,6 +250,7 @@ impl From<Error> for ApiError {
             }
             Error::Forbidden { .. } => new(StatusCode::FORBIDDEN, "forbidden", "Role required"),
             Error::KeyReused(_) => new(StatusCode::CONFLICT, "idempotency", "Key reused"),
+            Error::EventsDropped { .. } => new(StatusCode::GONE, "gone", "Events no longer kept"),
             Error::OtherWriter { url } => Self {
                 elsewhere: Some(url.clone()),
                 ..Self::unavailable(detail)

@@ -2,8 +2,9 @@
 //!
 //! A `Listener` is one client of `/v1/events`. It waits for a change of the books and reads the
 //! events after the last one that it has examined. It sends the events that the client may see. The
-//! number of an event is its id, so a client resumes with `Last-Event-ID` and misses none that the
-//! books still have. The credential is checked each second. A stream lasts an hour at most; clients
+//! number of an event is its id, so a client resumes with `Last-Event-ID` and misses none. If the books
+//! have deleted one that the client has not read, the stream ends, and a resumption fails with status 410.
+//! The credential is checked each second. A stream lasts an hour at most; clients
 //! reconnect then.
 
 use std::collections::VecDeque;
@@ -33,7 +34,7 @@ pub(crate) fn router() -> OpenApiRouter<ApiState> {
 
 /// Stream changes of own reservations, or of all reservations for operators
 #[utoipa::path(get, path = "/v1/events", params(
-    ("Last-Event-ID" = Option<u64>, Header, description = "Number of the last event received; the stream continues after it [default: the latest event]")
+    ("Last-Event-ID" = Option<u64>, Header, description = "Number of the last event received; the stream continues after it, or fails with 410 if an event after it is no longer kept [default: the latest event]")
 ), responses((status = 200, description = "Events, until the client disconnects", body = Event, content_type = "text/event-stream"), ApiError), security(("bearer" = [])))]
 async fn listen(
     State(state): State<ApiState>,
@@ -48,7 +49,12 @@ async fn listen(
     // subscribes first, so that no change is missed while the books are read
     let changes = state.subscribe();
     let after = match after {
-        Some(after) => after?,
+        Some(after) => {
+            let (after, reader) = (after?, principal.clone());
+            let check = move |books: &Books| books.check_events(&reader, after);
+            state.with_books(check).await?;
+            after
+        }
         None => state.with_books(Books::seq).await?,
     };
     let slot = state.slots().take(&principal.name);
@@ -94,7 +100,7 @@ struct Listener {
 
 impl Listener {
     /// Returns the next event that the client may see. Returns `None` when the stream ends: after
-    /// [`LONGEST`], if the books cannot be read, or if the credential is no longer valid.
+    /// [`LONGEST`], if the books cannot be read or have deleted an unread event, or if the credential is no longer valid.
     async fn next(&mut self) -> Option<sse::Event> {
         while Instant::now() < self.till {
             self.check_credential().await?;

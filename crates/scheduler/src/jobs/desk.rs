@@ -60,7 +60,7 @@ impl JobDesk {
         policy_of: impl Fn(&str) -> Policy,
         standing_of: impl Fn(&str) -> Standing,
     ) {
-        let is_due = self.watch.takes_check();
+        let is_due = self.watch.begin();
         let looked = self.with(|queue| {
             if is_due {
                 let now = queue.now()?;

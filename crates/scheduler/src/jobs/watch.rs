@@ -21,8 +21,8 @@ pub(super) struct Watch {
 
 #[derive(Debug)]
 struct Last {
-    /// End of the last look.
-    at: Instant,
+    /// Start of the look that has not ended.
+    begun: Option<Instant>,
     /// Start of the last check of the store.
     checked: Option<Instant>,
     fails: bool,
@@ -33,7 +33,7 @@ impl Watch {
     pub(super) fn start() -> Self {
         let clock = Clock::start();
         let last = Last {
-            at: clock.now(),
+            begun: None,
             checked: None,
             fails: false,
         };
@@ -43,10 +43,11 @@ impl Watch {
         }
     }
 
-    /// Returns true if a check of the store is due, and notes that it begins.
-    pub(super) fn takes_check(&self) -> bool {
+    /// Notes that a look begins. Returns true if a check of the store is due.
+    pub(super) fn begin(&self) -> bool {
         let now = self.clock.now();
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        last.begun = Some(now);
         // after a failure, each look finds out if it has passed
         let is_due = last.fails || last.checked.is_none_or(|at| now.since(at) >= CHECKS);
         if is_due {
@@ -58,7 +59,7 @@ impl Watch {
     /// Notes the result of a look, and logs a change.
     pub(super) fn note(&self, looked: &QueueResult<()>) {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        last.at = self.clock.now();
+        last.begun = None;
         let failed = std::mem::replace(&mut last.fails, looked.is_err());
         match looked {
             Err(why) if !failed => warn!("the queue of jobs fails: {why}"),
@@ -69,8 +70,13 @@ impl Watch {
 
     /// Returns the fault of the queue, if it cannot be used. The log has the reason, which clients need not know.
     pub(super) fn fault(&self) -> Option<String> {
+        self.fault_at(self.clock.now())
+    }
+
+    fn fault_at(&self, now: Instant) -> Option<String> {
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        let age = self.clock.now().since(last.at);
+        // while no look has begun, the scheduler itself is late
+        let age = last.begun.map_or(Duration::ZERO, |at| now.since(at));
         let log = "the log of the scheduler has the reason";
         if last.fails {
             Some(format!("the queue of jobs cannot be used: {log}"))
@@ -123,7 +129,7 @@ fn check(run: &Job, name: &str, role: Role, policy: &Policy) -> Result<(), Strin
 
 /// Interval between checks of a store that works.
 const CHECKS: Duration = Duration::from_secs(10);
-/// Age of the last look that counts as a failure.
+/// Duration of a look that counts as a failure.
 const STALE: Duration = Duration::from_secs(10);
 /// Most runs that are checked in a look.
 const RUNS_MAX: usize = 100;
@@ -137,13 +143,27 @@ mod tests {
     #[test]
     fn failure_is_a_fault_until_it_has_passed() {
         let watch = Watch::start();
-        assert!(watch.takes_check() && !watch.takes_check());
+        assert!(watch.begin() && !watch.begin());
         assert_eq!(watch.fault(), None);
         watch.note(&Err(Error::Limit("of a test")));
         let fault = watch.fault().unwrap();
         assert!(!fault.contains("of a test"), "{fault}");
-        assert!(watch.takes_check() && watch.takes_check());
+        assert!(watch.begin() && watch.begin());
         watch.note(&Ok(()));
         assert_eq!(watch.fault(), None);
+    }
+
+    #[test]
+    fn queue_is_at_fault_only_while_a_look_at_it_lasts() {
+        let watch = Watch::start();
+        let later = || watch.clock.now() + STALE + Duration::from_secs(1);
+        assert_eq!(watch.fault_at(later()), None);
+        watch.begin();
+        assert_eq!(watch.fault(), None);
+        let fault = watch.fault_at(later()).unwrap();
+        assert!(fault.contains("has not answered for 11 s"), "{fault}");
+        watch.note(&Ok(()));
+        // no thread is free for the next look
+        assert_eq!(watch.fault_at(later()), None);
     }
 }

@@ -316,9 +316,10 @@ fn refusal(why: Error) -> Refusal {
         Error::Refused(CalendarRefusal::CalendarFull(_)) => (ErrorId::ResourceUnavailable, false),
         Error::Refused(_) => (ErrorId::CapacityUnavailable, false),
         Error::Request(RequestError::UnknownNode(_)) => (ErrorId::UnknownStp, false),
-        Error::Request(_) | Error::UnknownLink(_) | Error::KeyReused(_) => {
-            (ErrorId::ConnectionCreate, false)
-        }
+        Error::Request(_)
+        | Error::UnknownLink(_)
+        | Error::KeyReused(_)
+        | Error::EventsDropped { .. } => (ErrorId::ConnectionCreate, false),
         Error::Transition(_) => (ErrorId::InvalidTransition, false),
         Error::Quota(_) | Error::Policy(_) | Error::Forbidden { .. } => {
             (ErrorId::Unauthorized, false)

@@ -12,7 +12,7 @@ use lighthaul_base::Rate;
 use lighthaul_booking::books::{Books, Config, Principal, Role};
 use lighthaul_booking::error;
 use lighthaul_booking::store::sqlite::Sqlite;
-use lighthaul_booking::store::{Batch, Position, Store, Writer};
+use lighthaul_booking::store::{Batch, EventSize, Position, Store, Writer};
 use lighthaul_booking_client::https::ServerTrust;
 use lighthaul_booking_client::json::Timestamp;
 use lighthaul_calendar::{Link, Topology};
@@ -80,6 +80,10 @@ impl Store for Follower {
 
     fn events(&mut self, after: u64, most: usize) -> error::Result<Vec<(u64, String)>> {
         self.store.events(after, most)
+    }
+
+    fn event_sizes(&mut self) -> error::Result<Vec<EventSize>> {
+        self.store.event_sizes()
     }
 }
 

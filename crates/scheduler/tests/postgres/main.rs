@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test")]
 
 mod cut_off;
+mod kept_events;
 mod locked;
 mod restored;
 mod server;

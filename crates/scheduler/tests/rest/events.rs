@@ -7,12 +7,13 @@ use std::thread;
 use std::time::Duration;
 
 use lighthaul_base::Instant;
+use lighthaul_booking_client::client::Client;
 use lighthaul_booking_client::json::{EventKind, NewReservation};
 use lighthaul_booking_client::reservation::ReservationState;
 use lighthaul_io::crypto::identity::Fingerprint;
 use lighthaul_io::host::clock::{Clock, unix_nanos};
 
-use crate::test_server::{TestServer, ahead, bytes};
+use crate::test_server::{Setup, TestServer, ahead, bytes, problem};
 
 #[test]
 fn events_arrive_in_order_and_continue_after_a_reconnect() {
@@ -63,6 +64,44 @@ fn events_arrive_in_order_and_continue_after_a_reconnect() {
         .map(|event| event.reservation.owner.as_str())
         .collect();
     assert_eq!(owners, ["ada", "bob", "ada"]);
+}
+
+#[test]
+fn resumption_after_events_that_are_no_longer_kept_is_refused() {
+    let mut setup = Setup::default();
+    setup.config.events_max = 3;
+    let test_server = TestServer::of(setup);
+    let (ada, bob, olga) = (
+        test_server.client("ada"),
+        test_server.client("bob"),
+        test_server.client("olga"),
+    );
+    let request = NewReservation {
+        start: Some(ahead(600)),
+        ..bytes(1_000_000)
+    };
+    bob.reserve(&request).unwrap();
+    let held = ada.reserve(&request).unwrap();
+    let next = |client: &Client, after| {
+        let mut events = client.follow_reservations(Some(after)).unwrap();
+        events.next().unwrap().unwrap()
+    };
+    let first = next(&ada, 0);
+    ada.commit(held.id, "").unwrap();
+    for (client, after) in [(&ada, 0), (&olga, 0), (&ada, first.seq - 1)] {
+        let gone = problem(client.follow_reservations(Some(after)).map(drop));
+        assert_eq!(
+            (gone.status, gone.kind.as_str()),
+            (410, "urn:lighthaul:problem:gone")
+        );
+        assert!(gone.detail.contains("from now on"), "{gone:?}");
+    }
+    // the events of others stay
+    assert_eq!(next(&bob, 0).kind, EventKind::Reserved);
+    for client in [&ada, &olga] {
+        let committed = next(client, first.seq).reservation;
+        assert_eq!(committed.state, ReservationState::Committed);
+    }
 }
 
 #[test]

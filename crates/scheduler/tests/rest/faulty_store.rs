@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use lighthaul_booking::error::{Result, SqliteFault, StoreError};
 use lighthaul_booking::store::sqlite::Sqlite;
-use lighthaul_booking::store::{Batch, Position, Store, Writer};
+use lighthaul_booking::store::{Batch, EventSize, Position, Store, Writer};
 
 /// Works, cannot be written, or cannot be used at all.
 pub(crate) type Health = Arc<AtomicU8>;
@@ -85,5 +85,10 @@ impl Store for FaultyStore {
     fn events(&mut self, after: u64, most: usize) -> Result<Vec<(u64, String)>> {
         self.check(false)?;
         self.inner.events(after, most)
+    }
+
+    fn event_sizes(&mut self) -> Result<Vec<EventSize>> {
+        self.check(false)?;
+        self.inner.event_sizes()
     }
 }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use lighthaul_booking::error::Result;
 use lighthaul_booking::store::sqlite::Sqlite;
-use lighthaul_booking::store::{Batch, Position, Store, Writer};
+use lighthaul_booking::store::{Batch, EventSize, Position, Store, Writer};
 use lighthaul_booking_client::reservation::ReservationState;
 
 use crate::test_server::{Setup, TestServer, bytes, problem};
@@ -73,6 +73,10 @@ impl Store for Shared {
 
     fn events(&mut self, after: u64, most: usize) -> Result<Vec<(u64, String)>> {
         self.open().events(after, most)
+    }
+
+    fn event_sizes(&mut self) -> Result<Vec<EventSize>> {
+        self.open().event_sizes()
     }
 }
 

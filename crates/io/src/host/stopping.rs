@@ -1,7 +1,7 @@
 //! Limit on waits for devices after the process was asked to stop.
 //!
-//! A driver may wait minutes for a device. A process that was asked to stop waits [`GRACE`] for the next answer of a
-//! device, and at most [`GRACE_MAX`] for all of its answers. Each driver has a [`StopLimit`] of its own, so that an
+//! A driver may wait minutes for a device. A process that was asked to stop waits `GRACE` for the next answer of a
+//! device, and at most `GRACE_MAX` for all of its answers. Each driver has a [`StopLimit`] of its own, so that an
 //! answer of one device prolongs no wait for another device.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,23 +9,24 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use lighthaul_base::Instant;
-use lighthaul_io::host::clock::Clock;
-use lighthaul_io::host::interrupt;
-use lighthaul_io::host::wait::wait;
+
+use super::clock::Clock;
+use super::interrupt;
+use super::wait::wait;
 
 /// Clock that begins with the first look after a stop was requested.
 static STOPPING: OnceLock<Clock> = OnceLock::new();
 
 /// Limit of the waits of one driver after a stop. Clones share it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct StopLimit {
+pub struct StopLimit {
     /// Time of the latest answer since the stop, in nanoseconds.
     answered: Arc<AtomicU64>,
 }
 
 impl StopLimit {
     /// Returns true if a stop was requested, and the time for answers has ended.
-    pub(crate) fn is_overdue(&self) -> bool {
+    pub fn is_overdue(&self) -> bool {
         interrupt::is_requested() && {
             let now = STOPPING.get_or_init(Clock::start).now();
             now >= end(Instant::from_nanos(self.answered.load(Ordering::Relaxed)))
@@ -33,7 +34,7 @@ impl StopLimit {
     }
 
     /// Notes an answer of the device, so that the time limit of the next answer starts again.
-    pub(crate) fn renew(&self) {
+    pub fn renew(&self) {
         if let Some(clock) = STOPPING.get() {
             self.answered
                 .store(clock.now().as_nanos(), Ordering::Relaxed);
@@ -41,7 +42,7 @@ impl StopLimit {
     }
 
     /// Waits until `till`. Returns false if the process has to stop before.
-    pub(crate) fn pause(&self, clock: Clock, till: Instant) -> bool {
+    pub fn pause(&self, clock: Clock, till: Instant) -> bool {
         while clock.now() < till {
             if self.is_overdue() || wait(clock, &mut [], next_look(clock, till)).is_err() {
                 return false;
@@ -57,7 +58,7 @@ fn end(answered: Instant) -> Instant {
 }
 
 /// Returns the time of the next look at a [`StopLimit`], at most `till`.
-pub(crate) fn next_look(clock: Clock, till: Instant) -> Instant {
+pub fn next_look(clock: Clock, till: Instant) -> Instant {
     till.min(clock.now() + LOOK)
 }
 
