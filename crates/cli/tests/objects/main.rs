@@ -26,6 +26,7 @@ mod served_end;
 mod served_lists;
 mod served_names;
 mod served_reads;
+mod served_resume;
 mod server;
 mod verified;
 mod web;
