@@ -8,6 +8,7 @@ mod credentials;
 mod deletion;
 mod faults;
 mod gate;
+mod google;
 mod keys;
 mod options;
 mod places;
