@@ -382,6 +382,11 @@ impl Lister {
         Ok(Some(page))
     }
 
+    /// Returns true if the store has said that no further page follows.
+    pub const fn is_over(&self) -> bool {
+        self.is_over
+    }
+
     /// Fails if the list goes in a circle, so that it would have no end.
     fn check(&mut self, page: &Page) -> Result<(), CallError> {
         let first = page.objects.first();

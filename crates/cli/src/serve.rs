@@ -149,6 +149,7 @@ fn stores(args: &Serve, root: &Path) -> Result<Stores, Error> {
     let spool = SpoolPlace {
         folder: folder.to_owned(),
         space: Arc::new(SpoolSpace::new(max.0)),
+        upload_keep: args.upload_keep,
     };
     let mut stores = Stores::new();
     for text in &args.store {

@@ -6,8 +6,8 @@
 //! - [`pace`]: rate and remaining time, smoothed; [`monitor`]: counters and events; [`watch`]: events for an observer;
 //!   [`bottleneck`]: its limiting factor
 //! - [`failures`]: failed entries with reasons; [`error`]: faults
-//! - [`object_target`]: directories in object stores; [`object_options`]: options that these cannot have;
-//!   [`span_set`]: owed ranges of a file
+//! - [`object_target`]: directories in object stores; [`held_parts`]: parts there from earlier copies;
+//!   [`object_options`]: options that these cannot have; [`span_set`]: owed ranges of a file
 //! - [`work`]: steps of one side, counted; [`stall`]: end of a copy in which neither side works
 
 pub mod bottleneck;
@@ -18,6 +18,7 @@ pub mod contents;
 pub mod delta_message;
 pub mod error;
 pub mod failures;
+pub mod held_parts;
 pub mod message;
 pub mod monitor;
 pub mod object_options;

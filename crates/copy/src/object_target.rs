@@ -11,7 +11,9 @@ use std::fmt::{self, Debug, Formatter};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use lighthaul_files::digest::Digest;
 use lighthaul_files::listed::SourceEntries;
+use lighthaul_files::object::Span;
 use lighthaul_files::options::Options;
 use lighthaul_files::request::{FileReply, FileRequest};
 use lighthaul_session::error::Error;
@@ -118,8 +120,16 @@ pub enum WriteCondition {
     Unchanged(String),
 }
 
-/// Upload of one object. It is given up when it is dropped before it is published.
+/// Upload of one object. If it is dropped before it is published, its parts may stay in the store for a time. Another upload
+/// of the same version continues with them.
 pub trait ObjectUpload: Debug + Send + Sync {
+    /// Returns the ranges of the parts that the store has from an earlier copy, in order.
+    fn held(&self) -> Vec<Span>;
+
+    /// Compares a part that the store has with the digests of the source, those of all its ranges in order. Returns false if
+    /// they differ. The bytes of the part are then written again.
+    fn keep(&self, part: Span, source: &[(Span, Digest)]) -> bool;
+
     /// Takes bytes at `offset`, each byte once, in any order. Waits while the store is slower than the network.
     fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), Error>;
 

@@ -2,9 +2,10 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, value_parser};
-use lighthaul_base::{PortRange, Size};
+use lighthaul_base::{PortRange, Size, duration};
 
 use crate::output::LogArgs;
 use crate::reach::KeyArgs;
@@ -61,6 +62,21 @@ pub struct Serve {
         requires = "store"
     )]
     pub spool_max: Size,
+    /// Time for which a store keeps the parts of an interrupted upload
+    ///
+    /// A copy of the same file within this time continues with these parts. The daemon then gives them up. 0 gives them up at
+    /// once, and when the daemon is stopped.
+    #[arg(
+        long,
+        value_name = "DURATION",
+        default_value = "1d",
+        env = "LIGHTHAUL_UPLOAD_KEEP",
+        value_parser = duration::parse,
+        help_heading = "Access",
+        hide_short_help = true,
+        requires = "store"
+    )]
+    pub upload_keep: Duration,
     /// List of keys that may connect [default: `allowed_keys`]
     ///
     /// The list is in `/etc/lighthaul`, or in `~/.config/lighthaul` unless root. `lighthaul allow` writes it.

@@ -15,6 +15,8 @@ pub struct SpoolPlace {
     pub folder: PathBuf,
     /// Limited space there.
     pub space: Arc<SpoolSpace>,
+    /// Time for which the store keeps the parts of an interrupted upload.
+    pub upload_keep: Duration,
 }
 
 /// Space on disk with a limit.

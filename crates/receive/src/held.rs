@@ -7,7 +7,9 @@ use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 
+use lighthaul_copy::held_parts::{HeldPart, HeldParts};
 use lighthaul_copy::message::{Compared, Listing};
+use lighthaul_copy::object_target::ObjectUpload;
 use lighthaul_copy::report::Report;
 use lighthaul_files::delta::stretch::Copied;
 use lighthaul_files::digest::{Digest, DigestKind, Digester};
@@ -41,20 +43,19 @@ pub(super) struct HeldCheck<'a> {
     files: TempFiles,
     /// Queue for equal ranges and failed files.
     jobs: Sender<Job>,
+    /// Parts of objects that are compared.
+    parts: HeldParts,
     /// The most recently read basis, with the number of its file.
     basis: Option<(u64, InputFile)>,
 }
 
 impl<'a> HeldCheck<'a> {
-    pub(super) const fn new(
-        transfer: &'a Transfer<'a>,
-        files: TempFiles,
-        jobs: Sender<Job>,
-    ) -> Self {
+    pub(super) fn new(transfer: &'a Transfer<'a>, files: TempFiles, jobs: Sender<Job>) -> Self {
         Self {
             transfer,
             files,
             jobs,
+            parts: HeldParts::default(),
             basis: None,
         }
     }
@@ -63,20 +64,56 @@ impl<'a> HeldCheck<'a> {
     pub(crate) fn run(&mut self, todo: &Receiver<HeldRange>) -> Result<(), Error> {
         for held in todo {
             self.transfer.threads.check()?;
-            let (entry, span) = (held.file.number, held.span);
+            let (file, span) = (Arc::clone(&held.file), held.span);
             let step = self.transfer.threads.work.begin();
-            let wanted = self.check(held)?;
-            drop(step);
-            let compared = Compared {
-                entry,
-                span,
-                wanted,
+            let answers = match &file.upload {
+                Some(upload) => self.check_part(&held, &**upload)?,
+                None => vec![(span, self.check(held)?)],
             };
-            let answer = Listing::Compared(compared).encode();
-            let threads = &self.transfer.threads;
-            threads.send(&self.transfer.stream, answer)?;
+            drop(step);
+            for (span, wanted) in answers {
+                let compared = Compared {
+                    entry: file.number,
+                    span,
+                    wanted,
+                };
+                let answer = Listing::Compared(compared).encode();
+                let threads = &self.transfer.threads;
+                threads.send(&self.transfer.stream, answer)?;
+            }
         }
         Ok(())
+    }
+
+    /// Compares a part of an object, once all of its ranges have come. Returns them, each with true if it must be sent.
+    fn check_part(
+        &mut self,
+        held: &HeldRange,
+        upload: &dyn ObjectUpload,
+    ) -> Result<Vec<(Span, bool)>, Error> {
+        let file = &held.file;
+        let part = file.held_part(held.span);
+        let part = part.ok_or(PeerFault::Invalid("a digest that was not requested"))?;
+        let report = (held.span, &held.report);
+        let judged = self.parts.add(upload, (file.number, part), report)?;
+        let (ranges, is_kept) = match judged {
+            HeldPart::Open => return Ok(Vec::new()),
+            HeldPart::Failed(spans, fault) => {
+                self.fail(file, fault.into());
+                return Ok(spans.into_iter().map(|span| (span, false)).collect());
+            }
+            HeldPart::Whole(ranges, is_kept) => (ranges, is_kept),
+        };
+        let mut answers = Vec::new();
+        for (span, digest) in ranges {
+            if is_kept {
+                // a publisher that has stopped has reported the reason
+                let kept = Job::Kept(Arc::clone(file), span, digest);
+                self.jobs.send(kept).ok();
+            }
+            answers.push((span, !is_kept && self.transfer.table.owe(file, span)?));
+        }
+        Ok(answers)
     }
 
     /// Compares a range. Returns true if it must be sent.

@@ -15,7 +15,7 @@ use rustix::fs::FileType;
 
 use super::entry_checker::{EntryChecker, Place};
 use super::entry_table::{PendingFile, Settled};
-use super::journal::digest_for;
+use super::journal::{digest_for, missing};
 use super::publish::Publisher;
 
 impl EntryChecker<'_> {
@@ -99,14 +99,18 @@ impl EntryChecker<'_> {
             self.transfer.table.settle(number, entry, settled);
             return Ok(None);
         }
+        let held = upload.held();
+        let owed = missing(&held, size);
+        let digest = digest_for(&[], self.transfer.options().digest);
         let pending = PendingFile::uploaded(number, entry.clone(), upload);
-        pending.expect(&[(0, size)]);
+        pending.expect(&owed);
+        pending.expect_digests(&held, digest, Vec::new());
         self.transfer.table.expect(pending);
         Ok(Some(WantedFile {
             number,
-            send: None,
-            held: Vec::new(),
-            digest: digest_for(&[], self.transfer.options().digest),
+            send: (!held.is_empty()).then_some(owed),
+            held,
+            digest,
             basis: None,
         }))
     }

@@ -187,6 +187,12 @@ impl PendingFile {
         self.fill().held_digest
     }
 
+    /// Returns the held range that has `span`.
+    pub(crate) fn held_part(&self, span: Span) -> Option<Span> {
+        let has = |(from, till): &&Span| *from <= span.0 && span.1 <= *till;
+        self.fill().compared.iter().find(has).copied()
+    }
+
     /// Returns the number of ranges that the sender must still send, digest or decide.
     pub(super) fn ranges(&self) -> usize {
         let fill = self.fill();

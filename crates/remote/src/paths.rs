@@ -115,6 +115,11 @@ pub fn uploads() -> PathBuf {
     xdg_folder("XDG_STATE_HOME", ".local/state", "/var/lib").join("uploads")
 }
 
+/// Returns the directory of records of uploads to object stores that a daemon serves.
+pub fn served_uploads() -> PathBuf {
+    xdg_folder("XDG_STATE_HOME", ".local/state", "/var/lib").join("served-uploads")
+}
+
 /// Returns the path of the statement for this user's key.
 pub fn statement() -> PathBuf {
     user_folder().join("statement")

@@ -147,7 +147,7 @@ impl Scan<'_> {
                 let options = self.transfer.options();
                 // a range without its holes is no file
                 if options.reads_holes() && !options.stages() {
-                    let all = (&*self.transfer.access, &self.transfer.threads);
+                    let all = (&*self.transfer.sources.access, &self.transfer.threads);
                     holes::check(all, &mut entry, (&place, meta.as_ref()))?;
                 }
                 self.list_removable(&entry, &place, meta.as_ref())?;

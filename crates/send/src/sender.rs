@@ -91,13 +91,18 @@ pub fn send(
         Origin::Local(found) => (found, None),
         Origin::Remote(base) => {
             let (list, names) = ListReceiver::new();
-            let found = ListWalk::new(Arc::clone(&transfer.access), base, names, options.walk());
+            let found = ListWalk::new(
+                Arc::clone(&transfer.sources.access),
+                base,
+                names,
+                options.walk(),
+            );
             (Box::new(found) as Box<_>, Some(list))
         }
     };
     let found = Inspector::new(
         (found, top.as_deref()),
-        Arc::clone(&transfer.access),
+        Arc::clone(&transfer.sources.access),
         options,
     );
     let found = Box::new(found);
@@ -329,7 +334,7 @@ impl<'a> Sending<'a, '_> {
                 let kept = self
                     .transfer
                     .removals
-                    .confirm(entries, &self.transfer.access);
+                    .confirm(entries, &self.transfer.sources.access);
                 self.report_kept(kept)
             }
             Message::NotRemoved { failures } => {
@@ -418,7 +423,7 @@ impl<'a> Sending<'a, '_> {
         if totals.settled != totals.entries || !fits {
             return Err(wrong_result());
         }
-        let kept = self.transfer.removals.finish(&self.transfer.access);
+        let kept = self.transfer.removals.finish(&self.transfer.sources.access);
         self.report_kept(kept)?;
         let Settings { plain, options, .. } = &self.transfer.settings;
         let start_up = self.transfer.session.clock.now().since(self.begun);

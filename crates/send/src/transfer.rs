@@ -10,7 +10,6 @@ use lighthaul_copy::watch::CopyEvent;
 use lighthaul_files::listed::SourceEntries;
 use lighthaul_files::options::Options;
 use lighthaul_files::source_store::Sources;
-use lighthaul_fs::file_access::FileAccess;
 use lighthaul_io::control::Stream;
 use lighthaul_session::choose::Choice;
 use lighthaul_session::error::Error;
@@ -38,9 +37,7 @@ pub(super) struct Transfer<'a> {
     pub(super) monitor: Monitor,
     /// Measurements of one object's machine for the next.
     pub(super) learned: SharedLearned,
-    /// Part of the file system with the sources.
-    pub(super) access: Arc<FileAccess>,
-    /// Contents of the sources.
+    /// Part of the file system, or the store, with the sources.
     pub(super) sources: Sources,
     pub(super) settings: Settings,
     /// Path whose rate was measured, or is known.
@@ -65,7 +62,6 @@ impl<'a> Transfer<'a> {
             removals: Removals::default(),
             monitor: Monitor::default(),
             learned: SharedLearned::default(),
-            access: Arc::clone(&finds.access),
             sources: Sources {
                 access: Arc::clone(&finds.access),
                 store: finds.store.clone(),

@@ -180,7 +180,7 @@ fn object_that_changes_meanwhile_in_azure_stays() {
 }
 
 /// Copies a tree to a bucket and back, and changes it.
-fn round_trip(scratch: &Scratch, bucket: &str, run: impl Fn(&[&str]) -> Outcome) {
+pub(crate) fn round_trip(scratch: &Scratch, bucket: &str, run: impl Fn(&[&str]) -> Outcome) {
     scratch.folder("t/sub");
     scratch.file("t/small", 5);
     scratch.file("t/sub/large", (20 << 20) + 1);
@@ -224,7 +224,7 @@ fn create_container(address: &str) {
 }
 
 /// Sends a request, and returns the answer.
-fn request(address: &str, head: &str, body: &str) -> String {
+pub(crate) fn request(address: &str, head: &str, body: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     let length = body.len();
     write!(

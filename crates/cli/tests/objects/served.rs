@@ -283,7 +283,8 @@ fn interrupted_copy_leaves_no_object() {
         }
         Fault::Pass
     });
-    let mut daemon = Daemon::start(&server, &proxy.address, &[]);
+    let options: (&[&str], &[&str]) = (&[], &["--upload-keep", "0"]);
+    let mut daemon = Daemon::start_with(&server, &proxy.address, options);
     // so that it has not sent all when it is killed: the daemon would wait for the store to publish the object
     let args = ["--rate", "100Mb/s", "large", "HOST/store/x"];
     let mut client = daemon.start_copy("rbudp", &args);

@@ -172,3 +172,27 @@ fn request_whose_answer_is_lost_does_not_overtake_itself() {
     }
     assert_eq!(lost.load(Relaxed), 2);
 }
+
+#[test]
+fn one_page_of_a_large_store_is_listed_before_an_upload() {
+    let Some(server) = Server::start("served-pages") else {
+        return;
+    };
+    server.write("f", "file");
+    let proxy = Proxy::start(&server.address, |head, _| {
+        if head.contains("max-keys=1000&") {
+            let text = "<ListBucketResult><IsTruncated>true</IsTruncated>\
+                        <NextContinuationToken>more</NextContinuationToken>\
+                        <Contents><Key>in/many/a</Key><Size>1</Size></Contents></ListBucketResult>";
+            return Fault::Answer(200, text.to_owned());
+        }
+        Fault::Pass
+    });
+    let daemon = Daemon::start(&server, &proxy.address, &[]);
+    daemon
+        .copy("", &["f", "HOST/store/many/"])
+        .assert_succeeded();
+    assert!(daemon.is_equal("f", "in/many/f"));
+    assert_eq!(proxy.count("max-keys=1000&"), 1);
+    assert_eq!(proxy.count("continuation-token="), 0);
+}

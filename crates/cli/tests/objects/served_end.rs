@@ -21,7 +21,8 @@ fn daemon_that_is_stopped_gives_up_open_uploads() {
         }
         Fault::Pass
     });
-    let daemon = Daemon::start(&server, &proxy.address, &[]);
+    let options: (&[&str], &[&str]) = (&[], &["--upload-keep", "0"]);
+    let daemon = Daemon::start_with(&server, &proxy.address, options);
     let clients = ["a", "b"].map(|name| {
         let place = format!("HOST/store/{name}");
         daemon.start_copy("tcp", &["--retries", "0", "large", &place])

@@ -215,7 +215,7 @@ fn object_that_changes_is_reported_and_never_mixed() {
     });
     let daemon = Daemon::start(&server, &replacing.address, &[]);
     let outcome = daemon.copy("", &["HOST/store/t/", "back/"]);
-    assert_eq!(outcome.code, Some(23), "{outcome:?}");
+    assert_eq!(outcome.code, Some(24), "{outcome:?}");
     assert!(
         outcome.said("/store/t/large: it changed after it was listed"),
         "{outcome:?}"

@@ -11,6 +11,7 @@ use lighthaul_buckets::attributes::{Condition, HeldPart};
 use lighthaul_buckets::call_error::{CallError, Reason};
 use lighthaul_buckets::checksum;
 use lighthaul_buckets::store::Upload;
+use lighthaul_remote::paths;
 use lighthaul_session::error::Error;
 use tokio::task::JoinSet;
 
@@ -33,7 +34,7 @@ pub(crate) async fn send(
     let failed = |error: CallError| error.during(format!("cannot write {url}"));
     let len = part_len(source.size);
     let mut record = if item.bucket.resumes_uploads() {
-        UploadRecord::open(&url, source, len)
+        UploadRecord::open(&paths::uploads(), &url, &version(source, len)).ok()
     } else {
         None
     };
@@ -44,7 +45,7 @@ pub(crate) async fn send(
         let begun = item.bucket.begin(&item.key, Some(source.time)).await;
         upload = begun.map_err(failed)?;
         if let (Some(record), Upload::S3(id)) = (&mut record, &upload) {
-            record.note(&url, (source, len), id);
+            record.note(id);
         }
         Held::new()
     };
@@ -155,6 +156,15 @@ fn take(
     };
     parts.insert(part.number, part);
     Ok(())
+}
+
+/// Returns the version of a file whose parts have `part_len` bytes.
+fn version(source: &SourceFile, part_len: u64) -> String {
+    let (device, inode, changed, nanos) = source.version;
+    format!(
+        "{device} {inode} {changed}.{nanos:09} {} {part_len}",
+        source.size
+    )
 }
 
 /// Returns the checksum of all parts, if all have one.

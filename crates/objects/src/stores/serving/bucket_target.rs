@@ -120,7 +120,7 @@ impl ObjectTarget for BucketTarget {
         let mut list = self.shared.bucket.list(&prefix);
         let listed = self.shared.wait(async {
             let first = list.next().await?.unwrap_or_default();
-            let is_all = list.next().await?.is_none();
+            let is_all = list.is_over();
             let keys = first.objects.into_iter().map(|object| object.key);
             Ok(is_all.then(|| keys.collect::<BTreeSet<_>>()))
         });

@@ -7,10 +7,12 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use bytes::Bytes;
 use lighthaul_base::Size;
 use lighthaul_buckets::attributes::{Condition, HeldPart};
-use lighthaul_buckets::call_error::CallError;
+use lighthaul_buckets::call_error::{CallError, Reason};
 use lighthaul_buckets::checksum;
 use lighthaul_buckets::store::{Bucket, Upload};
 use lighthaul_copy::object_target::{ObjectUpload, Published};
+use lighthaul_files::digest::Digest;
+use lighthaul_files::object::Span;
 use lighthaul_session::error::{Code, Error};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinHandle;
@@ -20,10 +22,12 @@ use crate::stores::serving::client_errors::{of_request, unwritten};
 use crate::stores::serving::completion::{
     checked, complete, gathered, may_check, published, unpublished,
 };
+use crate::stores::serving::earlier_upload::{EarlierUpload, Parts, is_same};
 use crate::stores::serving::open_parts::{OpenParts, WholePart};
 use crate::stores::serving::served_bucket::{ServedBucket, name};
 use crate::stores::serving::spool::{Slot, Spool};
 use crate::stores::serving::upload_target::Target;
+use crate::stores::upload_record::UploadRecord;
 
 /// Upload of one object. An object of one part is sent when it is published, in one request.
 #[derive(Debug)]
@@ -45,6 +49,10 @@ struct State {
     /// Upload in parts, once it has begun.
     upload: Option<Upload>,
     sent: BTreeMap<u64, JoinHandle<Result<HeldPart, CallError>>>,
+    /// Parts that the store has from an earlier copy.
+    held: Parts,
+    /// Record by which a later copy continues.
+    record: Option<UploadRecord>,
     /// The only part of a small object, once it is complete.
     only: Option<Whole>,
     done: Option<Result<Publishing, Error>>,
@@ -70,13 +78,28 @@ impl BucketUpload {
         }
         let spool = shared.spool(len);
         let spool = spool.map_err(|error| unwritten(&target.path, spooled(&error), Code::Io))?;
+        let earlier = if target.size > PART {
+            EarlierUpload::find(shared, &target, len)
+        } else {
+            Ok(EarlierUpload::default())
+        };
+        let earlier = earlier.map_err(|error| {
+            let url = shared.bucket.url(&target.key);
+            of_request(&error, ("cannot write", &target.path), &url)
+        })?;
+        let state = State {
+            upload: earlier.upload,
+            held: earlier.parts,
+            record: earlier.record,
+            ..State::default()
+        };
         Ok(Self {
             parts: Mutex::new(OpenParts::new(target.size, len)),
             shared: Arc::clone(shared),
             target: Arc::new(target),
             number: shared.space.next_upload(),
             spool,
-            state: Mutex::default(),
+            state: Mutex::new(state),
             broken: Arc::default(),
         })
     }
@@ -155,12 +178,21 @@ impl BucketUpload {
         let sends = self.shared.uploads.send();
         let sends = sends.map_err(|error| self.failed(&error))?;
         let mut state = self.state();
-        let State { upload, sent, .. } = &mut *state;
+        let State {
+            upload,
+            sent,
+            record,
+            ..
+        } = &mut *state;
         let upload = match upload {
             Some(upload) => upload,
             none => {
                 let begun = self.shared.begin(&self.target.key, self.target.stamp);
-                none.insert(begun.map_err(|error| self.failed(&error))?)
+                let begun = begun.map_err(|error| self.failed(&error))?;
+                if let (Some(record), Some(id)) = (record, name(&begun)) {
+                    record.note(id);
+                }
+                none.insert(begun)
             }
         };
         let nth = u32::try_from(number + 1).unwrap_or(u32::MAX);
@@ -201,6 +233,25 @@ impl BucketUpload {
 }
 
 impl ObjectUpload for BucketUpload {
+    fn held(&self) -> Vec<Span> {
+        let len = part_len(self.target.size);
+        let held = &self.state().held;
+        let spans = held.keys().map(|number| (number * len, (number + 1) * len));
+        let spans = spans.map(|(from, till)| (from, till.min(self.target.size)));
+        spans.collect()
+    }
+
+    fn keep(&self, part: Span, source: &[(Span, Digest)]) -> bool {
+        let number = part.0 / part_len(self.target.size);
+        let mut state = self.state();
+        let crc = state.held.get(&number).and_then(|part| part.crc);
+        let is_same = is_same(part, source, crc);
+        if !is_same {
+            state.held.remove(&number);
+        }
+        is_same
+    }
+
     fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
         if let Some(error) = self.broken.get() {
             self.give_up_parts();
@@ -279,20 +330,32 @@ impl BucketUpload {
     /// Completes an object of several parts.
     fn complete(&self) -> Publishing {
         let (bucket, target) = self.own();
-        let State { upload, sent, .. } = std::mem::take(&mut *self.state());
+        let State {
+            upload,
+            sent,
+            held,
+            record,
+            ..
+        } = std::mem::take(&mut *self.state());
         let uploads = Arc::clone(&self.shared.uploads);
         self.shared.spawn(async move {
             let mut upload = upload.ok_or_else(unpublished)?;
-            let made = match gathered(&target, sent).await {
+            let made = match gathered(&target, sent, held).await {
                 Ok((parts, whole)) => {
                     let made = complete((&bucket, &target), &mut upload, (&parts, whole)).await;
                     (made, whole)
                 }
                 Err(error) => (Err(error), None),
             };
+            if let (Err(error), Some(_)) = (&made.0, &record)
+                && may_continue(error)
+            {
+                return Err(error.clone());
+            }
             let is_over = made.0.is_ok() || bucket.abort(&target.key, &mut upload).await.is_ok();
             if let Some(id) = name(&upload).filter(|_| is_over) {
                 uploads.remove(id);
+                remove(record);
             }
             published(&bucket, &target, made).await
         })
@@ -307,12 +370,40 @@ impl BucketUpload {
 impl Drop for BucketUpload {
     fn drop(&mut self) {
         self.give_up_parts();
-        let State { upload, sent, .. } = std::mem::take(&mut *self.state());
-        if let Some(upload) = upload {
-            let requests = sent.into_values();
-            self.shared.give_up(&self.target.key, upload, requests);
+        let State {
+            upload,
+            sent,
+            record,
+            ..
+        } = std::mem::take(&mut *self.state());
+        let Some(upload) = upload else {
+            // nothing was begun, so that nothing can continue
+            remove(record);
+            return;
+        };
+        let requests = sent.into_values();
+        match record {
+            Some(record) if self.broken.get().is_none_or(may_continue) => {
+                self.shared.keep(record, requests);
+            }
+            record => {
+                remove(record);
+                self.shared.give_up(&self.target.key, upload, requests);
+            }
         }
     }
+}
+
+/// Removes the record of an upload, so that no later copy continues.
+fn remove(record: Option<UploadRecord>) {
+    if let Some(record) = record {
+        record.remove();
+    }
+}
+
+/// Returns true if a later copy can continue an upload that failed for this reason.
+fn may_continue(error: &CallError) -> bool {
+    error.is_passing() || matches!(error.reason, Reason::Stopped | Reason::Expired)
 }
 
 /// Returns the reason of a failure of the spool.

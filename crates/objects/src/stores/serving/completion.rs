@@ -29,28 +29,33 @@ pub(crate) async fn complete(
     bucket.complete((&target.key, upload), parts, how).await
 }
 
-/// Waits for the parts of an object. Returns them, and the checksum of the whole object if the store reports those of parts.
+/// Waits for the parts of an object, beside those that the store had. Returns all of them, and the checksum of the whole object
+/// if the store reports those of parts.
 pub(crate) async fn gathered(
     target: &Target,
     sent: BTreeMap<u64, JoinHandle<Result<HeldPart, CallError>>>,
+    mut all: BTreeMap<u64, HeldPart>,
 ) -> Result<(Vec<HeldPart>, Option<u64>), CallError> {
-    let (mut parts, mut whole, mut size) = (Vec::new(), Some(checksum::of(&[])), 0);
-    let mut sent = sent.into_values();
-    while let Some(task) = sent.next() {
+    let mut sent = sent.into_iter();
+    while let Some((number, task)) = sent.next() {
         let part = match task.await.unwrap_or_else(|_| Err(unpublished())) {
             Ok(part) => part,
             Err(error) => {
                 // a part that arrives after the end of the upload could stay in the store
-                for other in sent {
+                for (_, other) in sent {
                     end_of(other).await;
                 }
                 return Err(error);
             }
         };
+        all.insert(number, part);
+    }
+    let (mut whole, mut size) = (Some(checksum::of(&[])), 0);
+    let parts: Vec<_> = all.into_values().collect();
+    for part in &parts {
         let joined = whole.zip(part.crc);
         whole = joined.map(|(crc, more)| checksum::combined(crc, more, part.size));
         size += part.size;
-        parts.push(part);
     }
     if size != target.size {
         return Err(unpublished());

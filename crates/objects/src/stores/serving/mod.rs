@@ -4,6 +4,7 @@
 //!   `completion`: its end; `upload_target`: the object
 //! - `open_parts`: parts whose bytes have come so far; `spool`: their bytes; `served_bucket`: limits of all uploads;
 //!   `open_uploads`: those that are given up when the daemon ends; `client_errors`: errors without what only the daemon may know
+//! - `earlier_upload`: upload that continues; `kept_uploads`: uploads that wait for that
 //! - `served_sources`: what a copy reads; `object_walk`: its list of objects; `key_order`: their order; `object_reader`: their bytes; `object_sums`:
 //!   their checksums; `client_paths`: keys of paths
 //!
@@ -19,6 +20,8 @@ mod bucket_upload;
 pub(crate) mod client_errors;
 mod client_paths;
 mod completion;
+mod earlier_upload;
+mod kept_uploads;
 mod key_order;
 mod object_reader;
 mod object_sums;

@@ -12,6 +12,7 @@ use futures_util::{StreamExt, stream};
 use lighthaul_buckets::attributes::{HeldPart, Stamp};
 use lighthaul_buckets::call_error::CallError;
 use lighthaul_buckets::store::{Bucket, Upload};
+use lighthaul_remote::paths;
 use lighthaul_session::error::Error;
 use tokio::runtime::Runtime;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
@@ -21,8 +22,10 @@ use tokio::time::{sleep, timeout};
 use crate::spool_space::{SpoolPlace, SpoolSpace};
 use crate::stores::run::runtime;
 use crate::stores::serving::completion::end_of;
+use crate::stores::serving::kept_uploads::KeptUploads;
 use crate::stores::serving::open_uploads::{OpenUploads, ended};
 use crate::stores::serving::spool::Spool;
+use crate::stores::upload_record::UploadRecord;
 
 /// Bucket, with the memory and the files that all uploads to it share.
 #[derive(Debug)]
@@ -32,6 +35,8 @@ pub(crate) struct ServedBucket {
     /// True once the daemon ends.
     ends: watch::Sender<bool>,
     pub(crate) uploads: Arc<OpenUploads>,
+    /// Uploads of interrupted copies.
+    pub(crate) kept: KeptUploads,
     /// Room for complete parts in memory, in KiB.
     memory: Arc<Semaphore>,
     /// Room for blocks in memory that are read ahead, in KiB.
@@ -46,9 +51,13 @@ pub(crate) struct ServedBucket {
 impl ServedBucket {
     /// Creates the uploads to a bucket, with the place of their incomplete parts.
     pub(crate) fn new(bucket: Bucket, spool: &SpoolPlace) -> Result<Self, Error> {
+        let kept = KeptUploads::new(paths::served_uploads(), spool.upload_keep);
+        let runtime = runtime()?;
+        runtime.spawn(kept.clone().sweep(bucket.clone()));
         Ok(Self {
             bucket,
-            runtime: runtime()?,
+            runtime,
+            kept,
             ends: watch::Sender::new(false),
             uploads: Arc::default(),
             memory: Arc::new(Semaphore::new(MEMORY_KIB as usize)),
@@ -109,6 +118,21 @@ impl ServedBucket {
         self.wait(async { task.await.map_err(|_| ended())? })
     }
 
+    /// Keeps an upload in parts for a later copy. Its record is free after the end of its requests.
+    pub(crate) fn keep(
+        &self,
+        record: UploadRecord,
+        requests: impl IntoIterator<Item = JoinHandle<Result<HeldPart, CallError>>>,
+    ) {
+        let requests: Vec<_> = requests.into_iter().collect();
+        self.runtime.spawn(async move {
+            for request in requests {
+                end_of(request).await;
+            }
+            drop(record);
+        });
+    }
+
     /// Gives up an upload in parts, after the end of its requests.
     pub(crate) fn give_up(
         &self,
@@ -131,7 +155,7 @@ impl ServedBucket {
         });
     }
 
-    /// Ends all requests, and gives up all uploads that are open, within this time.
+    /// Ends all requests within this time. Gives up all uploads that are open, unless interrupted ones are kept.
     pub(crate) fn close(&self, limit: Duration) {
         self.uploads.end();
         let all = async {
@@ -143,6 +167,9 @@ impl ServedBucket {
             };
             timeout(limit / 4, sent).await.ok();
             self.ends.send_replace(true);
+            if self.kept.folder().is_some() {
+                return;
+            }
             loop {
                 let (open, others) = self.uploads.open();
                 let is_over = open.is_empty() && !others;

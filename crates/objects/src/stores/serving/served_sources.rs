@@ -1,7 +1,7 @@
 //! Sources of a copy from a bucket: the objects and directories that a client names.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use lighthaul_base::escape::escape_name;
@@ -118,7 +118,7 @@ fn check(sources: &[Source]) -> Result<(), Error> {
     Ok(())
 }
 
-fn missing(place: &PathBuf) -> Error {
+fn missing(place: &Path) -> Error {
     Fault::Failed {
         what: format!("cannot open {}", place.display()),
         why: "there is no such object, and none below it".to_owned(),
