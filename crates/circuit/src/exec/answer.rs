@@ -144,3 +144,106 @@ fn shown(text: &str) -> String {
 
 /// Maximum length of a reason in a message.
 const SHOWN: usize = 300;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Cause;
+
+    const CAPABILITIES: &str = r#""capabilities":{"rate_min_bps":1000,"rate_max_bps":2000,"granularity_bps":500,"reconfiguration_ns":7,"settling_ns":3,"circuits_max":9,"counted":{"layer":"link","overhead_bytes":24},"timer_max_ms":4000}"#;
+
+    fn parse(content: &str) -> Option<Answer> {
+        Answer::parse(format!("{{\"seq\":7{content}}}").as_bytes()).ok()
+    }
+
+    #[test]
+    fn answer_has_one_kind_of_content() {
+        let kinds = [
+            format!(",\"version\":1,{CAPABILITIES}"),
+            ",\"results\":[null]".to_owned(),
+            ",\"circuits\":[]".to_owned(),
+            ",\"error\":\"no\"".to_owned(),
+        ];
+        for (nth, one) in kinds.iter().enumerate() {
+            let answer = parse(one).unwrap();
+            assert_eq!(answer.seq, 7);
+            assert_eq!(answer.version(), (nth == 0).then_some(1));
+            assert_eq!(answer.capabilities().is_some(), nth == 0);
+            assert_eq!(answer.results(1).is_some(), nth == 1);
+            assert_eq!(answer.circuits(0).is_some(), nth == 2);
+            assert_eq!(answer.refusal().is_some(), nth == 3);
+            for other in kinds.iter().skip(nth + 1) {
+                assert!(parse(&format!("{one}{other}")).is_none(), "{one} {other}");
+            }
+        }
+        let half = format!(",{CAPABILITIES}");
+        for content in [
+            "",
+            ",\"version\":1",
+            half.as_str(),
+            ",\"version\":1,\"error\":\"no\"",
+            ",\"results\":[],\"version\":1",
+            ",\"results\":null",
+            ",\"circuits\":null",
+            ",\"error\":null",
+            ",\"error\":\"no\",\"results\":null",
+            ",\"error\":\"no\",\"more\":1",
+            ",\"results\":[{\"fault\":\"lost\",\"reason\":\"x\"}]",
+            ",\"results\":[{\"fault\":\"refused\"}]",
+        ] {
+            assert!(parse(content).is_none(), "{content}");
+        }
+    }
+
+    #[test]
+    fn capabilities_have_their_units_and_no_zero() {
+        let expected = Capabilities {
+            rate_min: Rate::from_bps(1000).unwrap(),
+            rate_max: Rate::from_bps(2000).unwrap(),
+            granularity: Rate::from_bps(500).unwrap(),
+            reconfiguration: Duration::from_nanos(7),
+            settling: Duration::from_nanos(3),
+            entries_max: 9,
+            counted: CountedBytes {
+                layer: crate::driver::Layer::Link,
+                overhead_bytes: 24,
+            },
+            timer_max: Some(Duration::from_secs(4)),
+        };
+        let read = |capabilities: &str| parse(&format!(",\"version\":1,{capabilities}"));
+        assert_eq!(read(CAPABILITIES).unwrap().capabilities(), Some(expected));
+        let without = CAPABILITIES.replace(",\"timer_max_ms\":4000", "");
+        let without = read(&without).unwrap().capabilities().unwrap();
+        assert_eq!(without.timer_max, None);
+        for (from, to) in [
+            ("1000", "0"),
+            ("2000", "0"),
+            ("500", "0"),
+            (":9", ":0"),
+            ("4000", "null"),
+        ] {
+            assert!(
+                read(&CAPABILITIES.replacen(from, to, 1)).is_none(),
+                "{from}"
+            );
+        }
+    }
+
+    #[test]
+    fn results_and_circuits_have_their_numbers() {
+        let refused = r#"{"fault":"refused","reason":"dark"}"#;
+        let away = r#"{"fault":"unreachable","reason":"off"}"#;
+        let answer = parse(&format!(",\"results\":[null,{refused},{away}]")).unwrap();
+        let results = answer.results(3).unwrap();
+        assert!(results[0].is_ok());
+        let causes = results[1..]
+            .iter()
+            .map(|one| one.as_ref().unwrap_err().cause());
+        assert!(causes.eq([Cause::Refused, Cause::NoAnswer]));
+        assert!(answer.results(2).is_none() && answer.results(4).is_none());
+        let one = r#"{"id":1,"flow":null,"rate_bps":0}"#;
+        let answer = parse(&format!(",\"circuits\":[{one},{one}]")).unwrap();
+        let counts = [1, 2, 3].map(|most| answer.circuits(most).map(|all| all.len()));
+        assert_eq!(counts, [None, Some(2), Some(2)]);
+    }
+}
