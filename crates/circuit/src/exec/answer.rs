@@ -1,5 +1,6 @@
 //! Answers of a driver's program, which are checked before use.
 
+use std::collections::BTreeSet;
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::time::Duration;
 
@@ -29,7 +30,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Parses a line. It has one kind of content.
+    /// Parses a line. It has one kind of content, and lists each circuit once.
     pub fn parse(line: &[u8]) -> std::result::Result<Self, serde_json::Error> {
         let answer: Self = serde_json::from_slice(line)?;
         let kinds = [
@@ -42,6 +43,13 @@ impl Answer {
         if is_half || kinds.iter().filter(|is_it| **is_it).count() != 1 {
             let why =
                 "it must have either version and capabilities, or results, or circuits, or error";
+            return Err(de::Error::custom(why));
+        }
+        // one of them would hide the capacity of the other one
+        let mut seen = BTreeSet::new();
+        let mut circuits = answer.circuits.iter().flatten();
+        if let Some(twice) = circuits.find(|one| !seen.insert(one.id)) {
+            let why = format!("it lists {} twice", twice.id);
             return Err(de::Error::custom(why));
         }
         Ok(answer)
@@ -242,7 +250,9 @@ mod tests {
         assert!(causes.eq([Cause::Refused, Cause::NoAnswer]));
         assert!(answer.results(2).is_none() && answer.results(4).is_none());
         let one = r#"{"id":1,"flow":null,"rate_bps":0}"#;
-        let answer = parse(&format!(",\"circuits\":[{one},{one}]")).unwrap();
+        assert!(parse(&format!(",\"circuits\":[{one},{one}]")).is_none());
+        let two = one.replace(":1,", ":2,");
+        let answer = parse(&format!(",\"circuits\":[{one},{two}]")).unwrap();
         let counts = [1, 2, 3].map(|most| answer.circuits(most).map(|all| all.len()));
         assert_eq!(counts, [None, Some(2), Some(2)]);
     }
