@@ -829,6 +829,20 @@ mod tests {
     }
 
     #[test]
+    fn increase_is_repeated_after_a_lost_answer_although_the_device_may_have_it() {
+        let (mut devices, device) = devices();
+        assert_eq!(devices.apply_at(&|| at(0), &[change(1, IN, 100)]), []);
+        device.fail_change(Some(SimFault::AnswerLost), 0);
+        let faults = devices.apply_at(&|| at(10), &[change(1, IN, 900)]);
+        assert_eq!(faults.len(), 1, "{faults:?}");
+        assert_eq!(devices.apply_at(&|| at(20), &[change(2, OUT, 100)]), []);
+        let expected = [(id_of(IN).0, 900), (id_of(OUT).0, 100)];
+        assert_eq!(rates(&device), expected);
+        assert_eq!(devices.next_end(), None);
+        assert!(devices.failed.is_empty() && devices.waiting.is_empty());
+    }
+
+    #[test]
     fn smaller_increase_after_a_failed_increase_may_free_capacity() {
         let (mut devices, device) = with_guard(Duration::from_millis(200));
         let mut apply = |millis: u64, changes: &[RateChange]| {
