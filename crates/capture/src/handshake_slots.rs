@@ -266,7 +266,42 @@ mod tests {
             .collect();
         let _new = slots.begin(&more, address, at(1000)).unwrap();
         assert_eq!(near.read(&mut [0]).unwrap(), 0, "the first was closed");
+        other.set_nonblocking(true).unwrap();
+        slots.sweep(at(10_000), false);
+        let early = other.read(&mut [0]).unwrap_err();
+        assert_eq!(early.kind(), std::io::ErrorKind::WouldBlock);
+        other.set_nonblocking(false).unwrap();
         slots.sweep(at(10_001), false);
         assert_eq!(other.read(&mut [0]).unwrap(), 0, "the rest was closed");
+    }
+
+    #[test]
+    fn all_handshakes_end_with_the_transport() {
+        let slots = Arc::new(HandshakeSlots::default());
+        let (mut near, tcp) = pair();
+        let _slot = slots.begin(&tcp, IpAddr::from([10, 0, 0, 1]), at(0));
+        slots.sweep(at(0), true);
+        assert_eq!(near.read(&mut [0]).unwrap(), 0);
+    }
+
+    #[test]
+    fn hosts_with_a_pinned_key_are_limited_and_the_oldest_is_forgotten() {
+        let slots = Arc::new(HandshakeSlots::default());
+        let (_near, tcp) = pair();
+        let address = |nth: u64| IpAddr::from([10, 0, (nth / 256) as u8, (nth % 256) as u8]);
+        let recognize = |nth: u64, now| {
+            let slot = slots.begin(&tcp, address(nth), at(now)).unwrap();
+            slot.recognize();
+        };
+        let knows = |nth: u64| slots.running().knows(Prefix::host(address(nth)), at(9999));
+        (0..256).for_each(|nth| recognize(nth, 1000 - nth));
+        assert!((0..256).all(knows));
+        recognize(256, 2000);
+        assert!(!knows(255));
+        assert!((0..255).chain([256]).all(knows));
+        // a host that is known already takes no other place
+        recognize(3, 3000);
+        assert!((0..255).chain([256]).all(knows));
+        assert!(slots.running().handshakes.is_empty());
     }
 }

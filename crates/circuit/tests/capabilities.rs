@@ -54,6 +54,101 @@ fn contradictory_capabilities_are_refused() {
     }
 }
 
+#[test]
+fn capabilities_at_their_limits_are_accepted() {
+    let good = capabilities(1_000_000, 1_000_000_000, 1_000_000);
+    for (limit, bad) in [
+        (
+            Capabilities {
+                rate_min: good.rate_max,
+                ..good
+            },
+            Capabilities {
+                rate_min: Rate::from_bps(1_000_000_001).unwrap(),
+                ..good
+            },
+        ),
+        (
+            Capabilities {
+                granularity: good.rate_max,
+                ..good
+            },
+            Capabilities {
+                granularity: Rate::from_bps(1_000_000_001).unwrap(),
+                ..good
+            },
+        ),
+        (
+            Capabilities {
+                entries_max: 65_000,
+                ..good
+            },
+            Capabilities {
+                entries_max: 65_001,
+                ..good
+            },
+        ),
+        (
+            Capabilities {
+                settling: Duration::from_millis(599_993),
+                ..good
+            },
+            Capabilities {
+                settling: Duration::from_nanos(599_993_000_001),
+                ..good
+            },
+        ),
+        (
+            Capabilities {
+                timer_max: Some(Duration::from_secs(4)),
+                ..good
+            },
+            Capabilities {
+                timer_max: Some(Duration::from_nanos(3_999_999_999)),
+                ..good
+            },
+        ),
+    ] {
+        assert!(limit.check().is_ok(), "{limit:?}");
+        assert!(bad.check().is_err(), "{bad:?}");
+    }
+}
+
+#[test]
+fn timer_outlives_the_rate_by_the_guard_time_and_five_seconds() {
+    let millis = Duration::from_millis;
+    let mut can = capabilities(1, 2, 1);
+    assert_eq!(can.timer(millis(1000)), None);
+    can.timer_max = Some(millis(60_000));
+    assert_eq!(can.timer(millis(1000)), Some(millis(6010)));
+    assert_eq!(can.timer(millis(54_990)), Some(millis(60_000)));
+    assert_eq!(can.timer(millis(54_991)), Some(millis(60_000)));
+    assert_eq!(can.timer(Duration::MAX), Some(millis(60_000)));
+}
+
+#[test]
+fn calendar_gets_the_limits_of_the_device() {
+    let mut can = capabilities(1000, 3000, 500);
+    let limits = can.limits();
+    assert_eq!(limits.capacity, can.rate_max);
+    assert_eq!(limits.channel, can.granularity);
+    assert_eq!(limits.least, can.rate_min);
+    assert_eq!(limits.guard, Duration::from_millis(10));
+    assert_eq!((limits.packet_bytes, limits.circuits_max), (0, 1));
+    for (layer, overhead_bytes, expected) in [
+        (Layer::Payload, 7, 7),
+        (Layer::Ip, 38, 38),
+        (Layer::Link, 24, 38),
+        (Layer::Link, u16::MAX, u16::MAX),
+    ] {
+        can.counted = CountedBytes {
+            layer,
+            overhead_bytes,
+        };
+        assert_eq!(can.limits().packet_bytes, expected);
+    }
+}
+
 proptest! {
     /// A rate becomes the highest multiple that is not above it, or is refused.
     #[test]

@@ -244,6 +244,33 @@ fn answers_to_earlier_requests_are_ignored() {
 }
 
 #[test]
+fn sixteen_answers_to_earlier_requests_are_ignored_and_more_are_a_fault() {
+    for (count, is_ignored) in [(16, true), (17, false)] {
+        let old = "echo '{\"seq\":1,\"results\":[null]}'; ".repeat(count);
+        let body = format!("{old} echo \"{{\\\"seq\\\":$seq,\\\"results\\\":[null]}}\"");
+        assert_eq!(
+            open(&body).remove(CircuitId(1)).is_ok(),
+            is_ignored,
+            "{count}"
+        );
+    }
+}
+
+#[test]
+fn line_that_comes_in_parts_is_one_answer() {
+    let program = format!(
+        r#"slow() {{ for part; do printf "$part"; sleep 0.1; done; }}
+         read -r request; echo '{{"seq":1,"version":1,{CAPABLE}}}'
+         read -r request; slow '{{"seq":2,' '"results"' ':[null]' '}}\n'
+         read -r request; slow '{{"seq":3,' '"circuits"' ':[]}}\n'
+         cat > /dev/null"#
+    );
+    let mut exec = Exec::open(Clock::start(), shell(program, Duration::from_secs(20))).unwrap();
+    exec.remove(CircuitId(1)).unwrap();
+    assert_eq!(exec.inspect().unwrap(), []);
+}
+
+#[test]
 fn program_that_fails_is_started_again_with_a_back_off() {
     let starts = scratch("starts");
     let dies = format!(

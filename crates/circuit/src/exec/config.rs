@@ -30,3 +30,25 @@ impl Config {
 }
 
 const LIMIT_MAX: Duration = Duration::from_mins(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn relative_programs_and_unreasonable_limits_are_refused() {
+        let config = |program: &str, limit| Config {
+            program: program.into(),
+            arguments: Vec::new(),
+            limit,
+        };
+        let nano = Duration::from_nanos(1);
+        for limit in [nano, LIMIT_MAX] {
+            assert!(config("/bin/sh", limit).check().is_ok(), "{limit:?}");
+        }
+        for limit in [Duration::ZERO, LIMIT_MAX + nano] {
+            assert!(config("/bin/sh", limit).check().is_err(), "{limit:?}");
+        }
+        assert!(config("bin/sh", nano).check().is_err());
+    }
+}

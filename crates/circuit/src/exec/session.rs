@@ -168,12 +168,7 @@ impl Session {
     fn stop(&mut self, fault: &ProgramFault) {
         self.program = None;
         self.failures = self.failures.saturating_add(1);
-        let pause = match self.failures {
-            // one failure may be an accident
-            0 | 1 => Duration::ZERO,
-            more => (BACKOFF_FIRST * (1 << (more - 2).min(6))).min(BACKOFF_MAX),
-        };
-        self.start_at = self.clock.now() + pause;
+        self.start_at = self.clock.now() + back_off(self.failures);
         self.last_fault = Some(fault.clone());
     }
 
@@ -185,9 +180,30 @@ impl Session {
     }
 }
 
+/// Returns the time until the next start after a number of failures.
+fn back_off(failures: u32) -> Duration {
+    match failures {
+        // one failure may be an accident
+        0 | 1 => Duration::ZERO,
+        more => (BACKOFF_FIRST * (1 << (more - 2).min(6))).min(BACKOFF_MAX),
+    }
+}
+
 /// Version of the protocol.
 const VERSION: u32 = 1;
 /// Maximum number of answers to earlier requests before the right one.
 const OLD_MAX: u32 = 16;
 const BACKOFF_FIRST: Duration = Duration::from_secs(1);
 const BACKOFF_MAX: Duration = Duration::from_mins(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_until_the_next_start_doubles_up_to_a_minute() {
+        let seconds = (0..10).map(|failures| back_off(failures).as_secs());
+        assert!(seconds.eq([0, 0, 1, 2, 4, 8, 16, 32, 60, 60]));
+        assert_eq!(back_off(u32::MAX), BACKOFF_MAX);
+    }
+}

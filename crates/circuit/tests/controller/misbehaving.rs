@@ -212,3 +212,27 @@ fn circuits_with_the_same_packets_may_touch_in_time() {
         assert_eq!(put.is_ok(), is_free, "{trc}");
     }
 }
+
+#[test]
+fn all_circuits_are_released_at_once() {
+    let mut world = World::calm();
+    world.put(circuit(1, "0s-90s 100M"));
+    world.put(circuit(2, "5s-90s 100M"));
+    world.run(at(1000));
+    world.controller.release(world.now, CircuitId(1)).unwrap();
+    world.put(circuit(3, "0s-90s 100M"));
+    world.controller.release_all(world.now);
+    assert_eq!(world.controller.circuits().count(), 0);
+    world.run(at(1000));
+    assert_eq!(world.device.circuits(), BTreeMap::new());
+    let ended = |id| Event::Ended(CircuitId(id), Ending::Released);
+    let all = world
+        .events
+        .iter()
+        .filter(|one| matches!(one, Event::Ended(..)));
+    assert!(
+        all.eq(&[ended(1), ended(2), ended(3)]),
+        "{:?}",
+        world.events
+    );
+}

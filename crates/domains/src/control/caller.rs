@@ -413,6 +413,85 @@ mod tests {
         assert!(problem.to_string().contains("cancel paths"), "{problem}");
     }
 
+    fn wanted(bytes: u64, rate_max_bps: Option<u64>, rate_min_bps: Option<u64>) -> PathRequest {
+        PathRequest {
+            id: PathId(CorrelationId(1)),
+            from: "1:1".to_owned(),
+            to: "2:1".to_owned(),
+            bytes,
+            rate_max_bps,
+            rate_min_bps,
+            earliest: 0,
+            latest: 1,
+            exclude_domains: Vec::new(),
+            exclude_links: Vec::new(),
+            protect: false,
+            tree: false,
+        }
+    }
+
+    #[test]
+    fn demand_is_within_the_rates_that_vectors_have() {
+        let (least, most) = (RATE_MIN.as_bps(), RATE_MAX.as_bps());
+        let usual = demand(&wanted(1, None, None)).unwrap();
+        assert_eq!((usual.rate_min, usual.rate_max), (RATE_MIN, RATE_MAX));
+        let limits = demand(&wanted(7, Some(most), Some(least))).unwrap();
+        assert_eq!(
+            (limits.bytes, limits.rate_min, limits.rate_max),
+            (7, RATE_MIN, RATE_MAX)
+        );
+        let equal = demand(&wanted(1, Some(5_000_000), Some(5_000_000))).unwrap();
+        assert_eq!(equal.rate_min, equal.rate_max);
+        for (bytes, rate_max, rate_min, what) in [
+            (0, None, None, "the number of bytes"),
+            (1, Some(0), None, "the highest rate"),
+            (1, Some(most + 1), None, "the highest rate"),
+            (1, Some(least - 1), None, "the highest rate"),
+            (1, None, Some(0), "the lowest rate"),
+            (1, None, Some(least - 1), "the lowest rate"),
+            (1, None, Some(most + 1), "the lowest rate"),
+            (1, Some(5_000_000), Some(5_000_001), "the lowest rate"),
+        ] {
+            let wrong = demand(&wanted(bytes, rate_max, rate_min)).unwrap_err();
+            assert_eq!(wrong, Problem::OutOfRange(what.to_owned()));
+        }
+    }
+
+    #[test]
+    fn question_is_one_line_of_limited_length() {
+        let read = |text: &[u8], ends: bool| {
+            let (mut near, mut far) = UnixStream::pair().unwrap();
+            far.set_write_timeout(Some(WRITE)).unwrap();
+            let text = text.to_vec();
+            let writer = std::thread::spawn(move || {
+                // the reader may have given up
+                far.write_all(&text).ok();
+                (!ends).then_some(far)
+            });
+            let line = read_line(&mut near);
+            drop(near);
+            writer.join().unwrap();
+            line
+        };
+        assert_eq!(read(b"one\n", false), Some(b"one\n".to_vec()));
+        assert_eq!(read(b"one", true), Some(b"one".to_vec()));
+        assert_eq!(read(b"", true), Some(Vec::new()));
+        let long = vec![b'x'; QUESTION_MAX + 4097];
+        assert_eq!(read(&long, false), None);
+    }
+
+    #[test]
+    fn caller_has_left_once_its_end_is_closed() {
+        let (near, far) = UnixStream::pair().unwrap();
+        assert!(!has_left(&near));
+        (&far).write_all(b"more").unwrap();
+        assert!(!has_left(&near));
+        drop(far);
+        // it reads the rest first
+        assert!((0..4).any(|_| has_left(&near)));
+        assert!(is_own_user(&near));
+    }
+
     #[test]
     fn error_about_a_lost_outcome_does_not_suggest_the_same_id() {
         let text = no_outcome(&Error::NoOutcome(7)).to_string();

@@ -886,6 +886,62 @@ mod tests {
     }
 
     #[test]
+    fn failed_decrease_keeps_its_capacity_of_its_interface() {
+        let (mut devices, device) = devices();
+        let (one, two) = (id_of(IN).0, id_of(OUT).0);
+        assert_eq!(devices.apply_at(&|| at(0), &[change(1, IN, 800)]), []);
+        device.fail_change(Some(SimFault::Refused), 0);
+        let next = [change(1, IN, 200), change(2, OUT, 600)];
+        let faults = devices.apply_at(&|| at(10), &next);
+        assert_eq!(faults.len(), 1, "{faults:?}");
+        assert_eq!(faults[0].circuit, next[0].circuit);
+        assert_eq!(rates(&device), [(one, 800)]);
+        assert!(!devices.is_empty());
+        // the next call makes both
+        assert_eq!(devices.apply_at(&|| at(1000), &[]), []);
+        assert_eq!(rates(&device), [(one, 200), (two, 600)]);
+    }
+
+    #[test]
+    fn increase_whose_answer_was_lost_counts_until_its_removal() {
+        let (mut devices, device) = devices();
+        let (one, two) = (id_of(IN).0, id_of(OUT).0);
+        assert_eq!(devices.apply_at(&|| at(0), &[change(1, IN, 100)]), []);
+        device.fail_change(Some(SimFault::AnswerLost), 0);
+        assert_eq!(devices.apply_at(&|| at(10), &[change(1, IN, 600)]).len(), 1);
+        device.fail_removals(1);
+        let next = [change(1, IN, 0), change(2, OUT, 401), change(3, OUT, 99)];
+        assert_eq!(devices.apply_at(&|| at(20), &next), []);
+        assert_eq!(rates(&device), [(one, 600)]);
+        assert_eq!(devices.apply_at(&|| at(1020), &[]), []);
+        assert_eq!(rates(&device), [(two, 500)]);
+        // what both may use fits
+        device.fail_change(Some(SimFault::AnswerLost), 0);
+        assert_eq!(
+            devices.apply_at(&|| at(1030), &[change(1, IN, 300)]).len(),
+            1
+        );
+        device.fail_removals(1);
+        let next = [change(1, IN, 0), change(2, OUT, 601)];
+        assert_eq!(devices.apply_at(&|| at(1040), &next), []);
+        assert_eq!(rates(&device), [(one, 300), (two, 700)]);
+    }
+
+    #[test]
+    fn increase_is_repeated_after_a_lost_answer_although_the_device_may_have_it() {
+        let (mut devices, device) = devices();
+        assert_eq!(devices.apply_at(&|| at(0), &[change(1, IN, 100)]), []);
+        device.fail_change(Some(SimFault::AnswerLost), 0);
+        let faults = devices.apply_at(&|| at(10), &[change(1, IN, 900)]);
+        assert_eq!(faults.len(), 1, "{faults:?}");
+        assert_eq!(devices.apply_at(&|| at(20), &[change(2, OUT, 100)]), []);
+        let expected = [(id_of(IN).0, 900), (id_of(OUT).0, 100)];
+        assert_eq!(rates(&device), expected);
+        assert_eq!(devices.next_end(), None);
+        assert!(devices.failed.is_empty() && devices.waiting.is_empty());
+    }
+
+    #[test]
     fn smaller_increase_after_a_failed_increase_may_free_capacity() {
         let (mut devices, device) = with_guard(Duration::from_millis(200));
         let mut apply = |millis: u64, changes: &[RateChange]| {

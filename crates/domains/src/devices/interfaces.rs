@@ -219,13 +219,28 @@ impl Interfaces {
             .guards
             .in_use_beside(now(), interface, (segment, more_bps));
         let freed = freed.saturating_add(self.cleaning.in_use(interface)?);
+        let uncertain = self.uncertain_beside(segment, interface);
+        let is_known = freed == 0 && uncertain.is_none();
         let sum = used.saturating_add(more_bps);
         let most = driver.capabilities().rate_max.as_bps();
-        let has_room = freed == 0 || sum.saturating_add(freed) <= most;
+        let other = freed.saturating_add(uncertain.unwrap_or(0));
+        let has_room = is_known || sum.saturating_add(other) <= most;
         if has_room {
             *used = sum;
         }
         Ok(has_room)
+    }
+
+    /// Returns the capacity that other circuits of an interface may use beyond their present rates, since their last
+    /// changes failed; none if no change did.
+    fn uncertain_beside(&self, segment: Segment, interface: &str) -> Option<u64> {
+        let is_here = |one: &Segment| {
+            let circuit = self.circuits.get(one);
+            *one != segment && circuit.is_some_and(|circuit| circuit.interface == interface)
+        };
+        let failed = self.uncertain.iter().filter(|(one, _)| is_here(one));
+        let beyond = failed.map(|(one, bps)| bps.saturating_sub(self.present_bps(*one)));
+        beyond.reduce(u64::saturating_add)
     }
 
     /// Returns the end of the next guard time at the interface of a circuit.

@@ -168,3 +168,19 @@ const SWEEP: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(100);
 /// Maximum number of refused keys that the log names.
 const REFUSED_MAX: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn log_names_each_refused_key_once_up_to_a_limit() {
+        let refused = RefusedKeys::default();
+        let key = |octet: u8| Fingerprint::from_octets([octet; 32]);
+        for octet in 0..64 {
+            assert!(refused.is_new(key(octet)), "{octet}");
+            assert!(!refused.is_new(key(octet)), "{octet}");
+        }
+        assert!(!refused.is_new(key(64)));
+    }
+}

@@ -199,8 +199,12 @@ impl Requester {
             Some(other) => Err(self.other(step, &other)),
             None => {
                 // the confirmation may have been lost
-                let summary = self.query(id)?;
-                let is_done = is_done(operation, &summary);
+                let is_done = match self.query(id) {
+                    Ok(summary) => is_done(operation, &summary),
+                    // the provider keeps no connection that has ended
+                    Err(LeaseError::Gone(_)) if operation == Operation::Terminate => true,
+                    Err(why) => return Err(why),
+                };
                 is_done.then_some(()).ok_or(LeaseError::Timeout(step))
             }
         }

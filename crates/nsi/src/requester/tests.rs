@@ -284,6 +284,23 @@ fn lost_confirmation_is_replaced_by_a_query() {
 }
 
 #[test]
+fn connection_that_the_provider_has_forgotten_counts_as_ended() {
+    for (operation, is_ended) in [(Operation::Terminate, true), (Operation::Release, false)] {
+        let nothing = Message::QueryConfirmed(QueryKind::SummarySync, Vec::new());
+        let turns = [Message::Acknowledgment, nothing].map(|one| (Some(one), None));
+        let (mut requester, server) = scripted(turns.into());
+        requester.wait_at_most(Duration::from_secs(3));
+        let expected = if is_ended {
+            Ok(())
+        } else {
+            Err(LeaseError::Gone("c-1".to_owned()))
+        };
+        assert_eq!(requester.operate(operation, "c-1"), expected);
+        server.join().unwrap();
+    }
+}
+
+#[test]
 fn only_the_expected_confirmation_of_the_provider_counts() {
     let inbox = Inbox::new("urn:r".to_owned(), "urn:p".to_owned());
     let now = Duration::ZERO;

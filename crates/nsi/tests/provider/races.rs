@@ -21,7 +21,7 @@ fn requests_are_answered_while_the_network_works() {
     *run.link.slow.lock().unwrap() = Some((begun, may_end));
     let provider = Arc::clone(&run.provider);
     let worker = thread::spawn(move || provider.work());
-    has_begun.recv().unwrap();
+    has_begun.recv_timeout(Duration::from_mins(1)).unwrap();
     // the hold is being made
     let other = run.reserve_from("urn:n:a").unwrap();
     assert_eq!(run.summaries().len(), 2);
