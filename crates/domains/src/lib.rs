@@ -29,7 +29,7 @@ pub mod transport;
 mod wall_clock;
 
 pub use config::DomainConfig;
-pub use devices::{DeviceFault, Devices, ParallelDevices, RecordingDevices};
+pub use devices::{DeviceFault, Devices, ParallelDevices};
 pub use error::Error;
 pub use service::{Handle, Service, Status, Ticket};
 pub use store::RecordStore;
