@@ -15,7 +15,7 @@ use lighthaul_stargate::{Agent, Key, Segment};
 use crate::devices::{DeviceFault, Devices};
 use crate::error::{Error, text_of};
 use crate::priority::run_first;
-use crate::wall_clock::WallClock;
+use lighthaul_io::host::wall_clock::WallClock;
 
 /// Receiver of faults of devices.
 pub(crate) type Report = Box<dyn Fn(DeviceReport) + Send>;
@@ -232,7 +232,7 @@ mod tests {
 
     use super::*;
     use crate::priority::tests::{lacks_priority, runs_first};
-    use crate::wall_clock::wall_now;
+    use lighthaul_io::host::wall_clock::wall_now;
 
     /// Devices that only pass on the number of changes of each call.
     #[derive(Debug)]

@@ -21,7 +21,7 @@ use crate::device_thread::DeviceOrders;
 use crate::error::Error;
 use crate::store::RecordStore;
 use crate::transport::Transport;
-use crate::wall_clock::WallClock;
+use lighthaul_io::host::wall_clock::WallClock;
 
 /// Machine of a domain with its store, devices, callers and links.
 pub(super) struct Driver {

@@ -1,6 +1,6 @@
 //! The host: time, waiting, processors, panics and namespaces.
 //!
-//! - [`clock`]: clocks; [`wait`], [`poller`]: waits; [`interrupt`], [`cancellation`]: requests to stop
+//! - [`clock`]: clocks; [`wall_clock`]: steps of the wall clock; [`wait`], [`poller`]: waits; [`interrupt`], [`cancellation`]: requests to stop
 //! - [`affinity`], [`competition`]: threads and their processors; [`heap`]: the C library's heap
 //! - [`durable`]: atomic replacement of files; [`file_calls`]: calls for open files
 //! - [`panics`]: panics of threads as errors; [`parent`]: processes that end with their parent
@@ -18,3 +18,4 @@ pub mod panics;
 pub mod parent;
 pub mod poller;
 pub mod wait;
+pub mod wall_clock;
