@@ -12,7 +12,7 @@ use lighthaul_base::trc::Trc;
 use lighthaul_io::host::panics;
 use lighthaul_stargate::{Agent, Key, Segment};
 
-use crate::devices::{DeviceFault, Devices};
+use crate::devices::{Carried, DeviceFault, Devices};
 use crate::error::{Error, text_of};
 use crate::priority::run_first;
 use lighthaul_io::host::wall_clock::WallClock;
@@ -55,6 +55,8 @@ struct Pending {
     is_idle: bool,
     /// Interfaces whose devices had no circuit after the last turn of the thread.
     empty: BTreeSet<String>,
+    /// Rates of the devices after the last turn of the thread; none before the first one.
+    carried: Option<Vec<Arc<Carried>>>,
     is_stopping: bool,
 }
 
@@ -99,6 +101,13 @@ impl DeviceOrders {
         let nothing = BTreeSet::new();
         let empty = Some(&pending.empty).filter(|_| pending.orders.is_empty());
         empty.unwrap_or(&nothing).clone()
+    }
+
+    /// Returns the rate in b/s that the devices carry for a circuit; `None` if it is not known.
+    pub(crate) fn carried(&self, circuit: (Key, u8)) -> Option<u64> {
+        let lists = self.0.lock().carried.clone()?;
+        let found = lists.iter().find_map(|list| list.get(&circuit).copied());
+        found.unwrap_or(Some(0))
     }
 
     fn push(&self, order: Order) {
@@ -200,10 +209,11 @@ fn run(shared: &Shared, mut devices: Box<dyn Devices>, report: &Report, mut cloc
         }
         is_first = false;
         let (waiting, until_call) = (devices.waiting(), devices.next_call());
-        let empty = devices.empty();
+        let (empty, carried) = (devices.empty(), devices.carried());
         let mut pending = shared.lock();
         pending.waiting = waiting;
         pending.empty = empty;
+        pending.carried = Some(carried);
         pending.is_idle = agent.is_empty() && waiting == 0 && until_call.is_none();
         drop(pending);
         next_call = until_call.map_or(Instant::NEVER, |wait| {

@@ -26,7 +26,7 @@ use lighthaul_io::host::clock::Clock;
 use lighthaul_stargate::{Key, RateChange, Segment};
 use tracing::warn;
 
-use super::contract::{DeviceFault, Devices};
+use super::contract::{Carried, DeviceFault, Devices};
 use super::inspections::Inspections;
 use super::interfaces::{Interfaces, NewRate, Time};
 use super::link_book::{LONG_WAIT, LinkBook};
@@ -470,6 +470,33 @@ impl DrivenDevices {
             faults.push(DeviceFault { circuit, why });
         }
         faults
+    }
+
+    /// Returns the rates of the reservations at the devices. What is missing, is missing to the increases that wait.
+    pub(super) fn carried_now(&self) -> Carried {
+        let mut left: BTreeMap<Segment, u64> = BTreeMap::new();
+        let waits = |circuit| self.waiting_for.contains_key(circuit);
+        let (last, first): (Vec<_>, Vec<_>) =
+            self.wanted.iter().partition(|(circuit, _)| waits(circuit));
+        let mut carried = Carried::new();
+        for (circuit, one) in first.into_iter().chain(last) {
+            let segment = one.segment;
+            let interface = self.interfaces.interface_of(segment);
+            let is_unread = interface.is_none_or(|interface| self.inspections.is_unread(interface));
+            if is_unread || self.failed.contains_key(&segment) {
+                carried.insert(*circuit, None);
+                continue;
+            }
+            let left = left.entry(segment);
+            // a device leaves out the part of a rate below its granularity
+            let left = left.or_insert_with(|| self.interfaces.present_bps(segment));
+            let rate = one.rate.as_bps();
+            let is_whole = rate.saturating_sub(*left) < 1000;
+            let bps = if is_whole { rate } else { *left };
+            *left = left.saturating_sub(rate);
+            carried.insert(*circuit, Some(bps));
+        }
+        carried
     }
 
     /// Returns true if the devices have no circuit, and none waits.

@@ -73,6 +73,11 @@ impl Inspections {
         !self.unrepaired.is_empty()
     }
 
+    /// Returns true if an interface could not be read by the last inspection.
+    pub(super) fn is_unread(&self, interface: &str) -> bool {
+        self.unread.contains_key(interface)
+    }
+
     /// Returns true if the circuit differed in the last inspection.
     pub(super) fn differs(&self, segment: Segment) -> bool {
         self.differing.contains_key(&segment)

@@ -91,6 +91,12 @@ impl Interfaces {
         self.present.get(&segment).map_or(0, |rate| rate.as_bps())
     }
 
+    /// Returns the interface of a circuit.
+    pub(super) fn interface_of(&self, segment: Segment) -> Option<&str> {
+        let circuit = self.circuits.get(&segment)?;
+        Some(&circuit.interface)
+    }
+
     /// Returns the guard time of the device of a circuit.
     pub(super) fn guard_of(&self, segment: Segment) -> Duration {
         let circuit = self.circuits.get(&segment);

@@ -23,7 +23,7 @@ mod segment_circuit;
 mod shared_link;
 mod wanted;
 
-pub use contract::{DeviceFault, Devices};
+pub use contract::{Carried, DeviceFault, Devices};
 pub use parallel::ParallelDevices;
 pub use segment_circuit::SegmentCircuit;
 pub use shared_link::SharedLink;

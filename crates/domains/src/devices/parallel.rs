@@ -22,7 +22,7 @@ use lighthaul_circuit::driver::{Capabilities, Driver};
 use lighthaul_io::host::clock::Clock;
 use lighthaul_stargate::{Key, RateChange, Segment};
 
-use super::contract::{DeviceFault, Devices};
+use super::contract::{Carried, DeviceFault, Devices};
 use super::driven::DrivenDevices;
 use super::link_book::{LinkBook, Listener};
 use super::segment_circuit::SegmentCircuit;
@@ -68,6 +68,8 @@ struct Content {
     is_busy: bool,
     /// True if the device had no circuit after the last call of the driver.
     is_empty: bool,
+    /// Rates of the device after the last call of the driver.
+    carried: Arc<Carried>,
     /// True if another interface has freed capacity of a link since the last call of the driver.
     has_freed_link: bool,
     /// Number of requests to inspect the device without delay.
@@ -195,6 +197,12 @@ impl Devices for ParallelDevices {
         empty.map(|(interface, _)| interface.clone()).collect()
     }
 
+    fn carried(&self) -> Vec<Arc<Carried>> {
+        let workers = self.workers.values();
+        let carried = workers.map(|worker| Arc::clone(&worker.queue.lock().carried));
+        carried.collect()
+    }
+
     fn waiting(&self) -> usize {
         let workers = self.workers.values();
         let counts = workers.map(|worker| worker.queue.lock().changes.len());
@@ -269,10 +277,12 @@ impl Queue {
         std::mem::take(&mut self.lock().inspections) > 0
     }
 
-    fn finish(&self, faults: Vec<DeviceFault>, is_empty: bool) {
+    fn finish(&self, faults: Vec<DeviceFault>, devices: &DrivenDevices) {
+        let (is_empty, carried) = (devices.is_empty(), Arc::new(devices.carried_now()));
         let mut content = self.lock();
         content.faults.extend(faults);
         content.is_empty = is_empty;
+        content.carried = carried;
         content.is_busy = false;
     }
 }
@@ -319,7 +329,7 @@ fn run(queue: &Queue, mut devices: DrivenDevices, look: Duration) {
         return;
     };
     let faults = devices.reset(Instant::ZERO, &first);
-    queue.finish(faults, devices.is_empty());
+    queue.finish(faults, &devices);
     loop {
         // without changes, this repeats what failed before
         let patience = devices.next_call().map_or(look, |wait| wait.min(look));
@@ -336,7 +346,7 @@ fn run(queue: &Queue, mut devices: DrivenDevices, look: Duration) {
             devices.hasten_inspection();
         }
         let faults = devices.apply(Instant::ZERO, &changes);
-        queue.finish(faults, devices.is_empty());
+        queue.finish(faults, &devices);
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lighthaul_base::{Instant, Rate};
+use lighthaul_domains::devices::Carried;
 use lighthaul_domains::{DeviceFault, Devices};
 use lighthaul_stargate::{Key, RateChange, Segment};
 
@@ -76,6 +77,13 @@ impl Devices for RecordingDevices {
             };
         }
         faults
+    }
+
+    fn carried(&self) -> Vec<Arc<Carried>> {
+        let recorded = self.lock();
+        let rates = recorded.rates.iter();
+        let rates = rates.map(|(circuit, (_, rate))| (*circuit, Some(rate.as_bps())));
+        vec![Arc::new(rates.collect())]
     }
 
     fn empty(&self) -> BTreeSet<String> {
