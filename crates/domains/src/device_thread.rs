@@ -222,6 +222,7 @@ fn run(shared: &Shared, mut devices: Box<dyn Devices>, report: &Report, mut cloc
         faults.into_iter().map(DeviceReport::Fault).for_each(report);
         let now = clock.steady_now();
         let next = agent.poll_timeout(now).map(|next| next.since(now));
+        devices.note_next(next);
         // what failed is repeated after this time
         patience = next.map_or(LOOK, |next| next.min(LOOK));
         patience = until_call.map_or(patience, |wait| wait.min(patience));

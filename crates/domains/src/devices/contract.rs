@@ -32,6 +32,9 @@ pub trait Devices: fmt::Debug + Send {
         BTreeSet::new()
     }
 
+    /// Notes the time until the next planned change. Inspections wait if they could delay it.
+    fn note_next(&mut self, _next: Option<Duration>) {}
+
     /// Returns the rates that the devices carry now, as lists of circuits. A circuit that is absent carries nothing.
     fn carried(&self) -> Vec<Arc<Carried>> {
         Vec::new()

@@ -49,6 +49,7 @@ pub(super) struct DrivenDevices {
     /// Circuits whose increase waits for capacity of a link; true once the wait was logged.
     waiting_for_link: BTreeMap<Segment, bool>,
     inspections: Inspections,
+    next_change: Option<Instant>,
     clock: Clock,
     /// True once the caller waits for the end of the present call.
     is_stopping: Arc<AtomicBool>,
@@ -70,6 +71,7 @@ impl DrivenDevices {
             links: LinkBook::default(),
             waiting_for_link: BTreeMap::new(),
             inspections: Inspections::default(),
+            next_change: None,
             clock: Clock::start(),
             is_stopping: Arc::default(),
         }
@@ -335,7 +337,7 @@ impl DrivenDevices {
 
     /// Inspects the devices if that is due. Returns the reservations of circuits that could not be repaired.
     fn inspect(&mut self, now: Time<'_>) -> Vec<DeviceFault> {
-        if !self.inspections.is_due(now()) || self.is_stopping() {
+        if !self.inspections.is_due(now(), self.next_change) || self.is_stopping() {
             return Vec::new();
         }
         let readings = self
@@ -359,6 +361,11 @@ impl DrivenDevices {
             }
         };
         lost.map(fault).collect()
+    }
+
+    /// Notes the time of the next planned change, if there is one.
+    pub(super) const fn note_next_change(&mut self, at: Option<Instant>) {
+        self.next_change = at;
     }
 
     /// Lets the devices be inspected with the next call.

@@ -38,6 +38,7 @@ pub struct ParallelDevices {
     /// Interfaces of the circuits.
     interfaces: BTreeMap<Segment, String>,
     workers: BTreeMap<String, Worker>,
+    clock: Clock,
 }
 
 /// Thread of an interface.
@@ -70,6 +71,8 @@ struct Content {
     is_empty: bool,
     /// Rates of the device after the last call of the driver.
     carried: Arc<Carried>,
+    /// Time of the next planned change of any interface, if there is one.
+    next_change: Option<Instant>,
     /// True if another interface has freed capacity of a link since the last call of the driver.
     has_freed_link: bool,
     /// Number of requests to inspect the device without delay.
@@ -130,6 +133,7 @@ impl ParallelDevices {
             capabilities,
             interfaces: interfaces.collect(),
             workers,
+            clock,
         })
     }
 
@@ -195,6 +199,13 @@ impl Devices for ParallelDevices {
             content.is_empty && !content.is_busy && content.changes.is_empty()
         });
         empty.map(|(interface, _)| interface.clone()).collect()
+    }
+
+    fn note_next(&mut self, next: Option<Duration>) {
+        let at = next.map(|next| self.clock.now() + next);
+        for worker in self.workers.values() {
+            worker.queue.lock().next_change = at;
+        }
     }
 
     fn carried(&self) -> Vec<Arc<Carried>> {
@@ -345,6 +356,7 @@ fn run(queue: &Queue, mut devices: DrivenDevices, look: Duration) {
         if queue.take_inspection() {
             devices.hasten_inspection();
         }
+        devices.note_next_change(queue.lock().next_change);
         let faults = devices.apply(Instant::ZERO, &changes);
         queue.finish(faults, &devices);
     }
