@@ -43,10 +43,11 @@ pub fn open(scheduler: &Client, link: &LeasedLink<'_>) -> Result<(), ClientError
             let planned = later.map(|other| other.from).min();
             let is_planned = match planned {
                 // outages begin no earlier than they were planned
-                Some(planned) => planned <= from || planned <= now(scheduler)?,
+                Some(planned) => planned <= from || planned <= now(scheduler)?.0,
                 None => false,
             };
-            if from < till && !is_planned {
+            // a time that has passed needs no outage, and none can be planned
+            if from < till && !is_planned && now(scheduler)?.1 < till {
                 plan(scheduler, link, (from, till))?;
             }
         }
@@ -82,11 +83,12 @@ pub fn patiently(act: impl Fn() -> Result<(), ClientError>) -> Result<(), Client
     }
 }
 
-/// Returns the earliest time that it may be at the scheduler.
-fn now(scheduler: &Client) -> Result<Timestamp, ClientError> {
+/// Returns the earliest and the latest time that it may be at the scheduler.
+fn now(scheduler: &Client) -> Result<(Timestamp, Timestamp), ClientError> {
     let (ahead, error) = scheduler.clock_offset()?;
     let now = unix_nanos().saturating_add_signed(ahead);
-    Ok(Timestamp(now.saturating_sub(error)))
+    let latest = now.saturating_add(error);
+    Ok((Timestamp(now.saturating_sub(error)), Timestamp(latest)))
 }
 
 fn plan(

@@ -45,6 +45,8 @@ struct Device {
     /// Latest setting of each timer.
     timers: BTreeMap<CircuitId, Duration>,
     took: Duration,
+    /// Number of changes in each call that has changed circuits.
+    calls: Vec<usize>,
     /// Faults of the next changes.
     faults: VecDeque<Option<SimFault>>,
     /// Number of removals that fail.
@@ -61,6 +63,7 @@ impl SimDevice {
             circuits: BTreeMap::new(),
             timers: BTreeMap::new(),
             took: Duration::ZERO,
+            calls: Vec::new(),
             faults: VecDeque::new(),
             failing_removals: 0,
         };
@@ -89,6 +92,11 @@ impl SimDevice {
     /// Returns the latency of the last call, which a simulation adds to its virtual time.
     pub fn latency(&self) -> Duration {
         self.device().took
+    }
+
+    /// Returns the number of changes in each call since the last one of this method. A removal is one change.
+    pub fn take_calls(&self) -> Vec<usize> {
+        std::mem::take(&mut self.device().calls)
     }
 
     /// Returns the circuits of the device, without a call that could fail.
@@ -126,12 +134,14 @@ impl Driver for SimDevice {
     fn apply(&mut self, changes: &[Change<'_>]) -> Vec<Result<()>> {
         let mut device = self.device();
         device.begin();
+        device.calls.push(changes.len());
         changes.iter().map(|change| device.change(change)).collect()
     }
 
     fn remove(&mut self, id: CircuitId) -> Result<()> {
         let mut device = self.device();
         device.begin();
+        device.calls.push(1);
         device.fail_sometimes()?;
         if let Some(left) = device.failing_removals.checked_sub(1) {
             device.failing_removals = left;

@@ -12,10 +12,10 @@ use lighthaul_base::trc::Trc;
 use lighthaul_io::host::panics;
 use lighthaul_stargate::{Agent, Key, Segment};
 
-use crate::devices::{DeviceFault, Devices};
+use crate::devices::{Carried, DeviceFault, Devices};
 use crate::error::{Error, text_of};
 use crate::priority::run_first;
-use crate::wall_clock::WallClock;
+use lighthaul_io::host::wall_clock::WallClock;
 
 /// Receiver of faults of devices.
 pub(crate) type Report = Box<dyn Fn(DeviceReport) + Send>;
@@ -55,6 +55,8 @@ struct Pending {
     is_idle: bool,
     /// Interfaces whose devices had no circuit after the last turn of the thread.
     empty: BTreeSet<String>,
+    /// Rates of the devices after the last turn of the thread; none before the first one.
+    carried: Option<Vec<Arc<Carried>>>,
     is_stopping: bool,
 }
 
@@ -99,6 +101,13 @@ impl DeviceOrders {
         let nothing = BTreeSet::new();
         let empty = Some(&pending.empty).filter(|_| pending.orders.is_empty());
         empty.unwrap_or(&nothing).clone()
+    }
+
+    /// Returns the rate in b/s that the devices carry for a circuit; `None` if it is not known.
+    pub(crate) fn carried(&self, circuit: (Key, u8)) -> Option<u64> {
+        let lists = self.0.lock().carried.clone()?;
+        let found = lists.iter().find_map(|list| list.get(&circuit).copied());
+        found.unwrap_or(Some(0))
     }
 
     fn push(&self, order: Order) {
@@ -200,10 +209,11 @@ fn run(shared: &Shared, mut devices: Box<dyn Devices>, report: &Report, mut cloc
         }
         is_first = false;
         let (waiting, until_call) = (devices.waiting(), devices.next_call());
-        let empty = devices.empty();
+        let (empty, carried) = (devices.empty(), devices.carried());
         let mut pending = shared.lock();
         pending.waiting = waiting;
         pending.empty = empty;
+        pending.carried = Some(carried);
         pending.is_idle = agent.is_empty() && waiting == 0 && until_call.is_none();
         drop(pending);
         next_call = until_call.map_or(Instant::NEVER, |wait| {
@@ -212,6 +222,7 @@ fn run(shared: &Shared, mut devices: Box<dyn Devices>, report: &Report, mut cloc
         faults.into_iter().map(DeviceReport::Fault).for_each(report);
         let now = clock.steady_now();
         let next = agent.poll_timeout(now).map(|next| next.since(now));
+        devices.note_next(next);
         // what failed is repeated after this time
         patience = next.map_or(LOOK, |next| next.min(LOOK));
         patience = until_call.map_or(patience, |wait| wait.min(patience));
@@ -232,7 +243,7 @@ mod tests {
 
     use super::*;
     use crate::priority::tests::{lacks_priority, runs_first};
-    use crate::wall_clock::wall_now;
+    use lighthaul_io::host::wall_clock::wall_now;
 
     /// Devices that only pass on the number of changes of each call.
     #[derive(Debug)]
@@ -414,14 +425,30 @@ mod tests {
         assert!(matches!(why, Error::DevicesBehind(_)), "{why}");
     }
 
+    /// Devices of an interface without circuits.
+    #[derive(Debug)]
+    struct Empty;
+
+    impl Devices for Empty {
+        fn reset(&mut self, _: Instant, _: &[RateChange]) -> Vec<DeviceFault> {
+            Vec::new()
+        }
+
+        fn apply(&mut self, _: Instant, _: &[RateChange]) -> Vec<DeviceFault> {
+            Vec::new()
+        }
+
+        fn empty(&self) -> BTreeSet<String> {
+            ["eth1".to_owned()].into()
+        }
+    }
+
     #[test]
     fn devices_with_a_new_order_are_not_reported_as_empty() {
         let orders = DeviceOrders::default();
-        let devices = crate::devices::RecordingDevices::default();
-        devices.report_empty("eth1");
         let report = Box::new(|_: DeviceReport| ());
         let clock = WallClock::start(LOOK);
-        let thread = DeviceThread::start(orders.clone(), Box::new(devices), report, clock);
+        let thread = DeviceThread::start(orders.clone(), Box::new(Empty), report, clock);
         while orders.empty().is_empty() {
             thread::yield_now();
         }

@@ -7,7 +7,7 @@ use lighthaul_io::host::panics::Panic;
 
 use crate::config::ConfigFault;
 use crate::store::StoreError;
-use crate::wall_clock::ClockStep;
+use lighthaul_io::host::wall_clock::ClockStep;
 
 /// Error that keeps a service from running.
 #[derive(Debug, thiserror::Error)]

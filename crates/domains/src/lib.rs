@@ -13,7 +13,7 @@
 //!   over time
 //! - [`service`]: the thread of the machine, its callers and its status
 //! - [`control`]: the socket for programs of this host
-//! - [`error`]: faults, in one sentence each; `wall_clock`: the time that all domains share; `priority`: of the threads
+//! - [`error`]: faults, in one sentence each; `priority`: of the threads
 //!   that change devices; `random`: seeds and IDs
 
 pub mod config;
@@ -26,10 +26,9 @@ mod random;
 pub mod service;
 pub mod store;
 pub mod transport;
-mod wall_clock;
 
 pub use config::DomainConfig;
-pub use devices::{DeviceFault, Devices, ParallelDevices, RecordingDevices};
+pub use devices::{DeviceFault, Devices, ParallelDevices};
 pub use error::Error;
 pub use service::{Handle, Service, Status, Ticket};
 pub use store::RecordStore;

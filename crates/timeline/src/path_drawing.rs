@@ -9,7 +9,7 @@ use lighthaul_base::counted;
 use lighthaul_base::escape::{LINE_MAX, escape};
 use lighthaul_booking_client::json::Timestamp;
 use lighthaul_booking_client::zone::Zone;
-use lighthaul_domains::control::{HopView, PathView, StepView};
+use lighthaul_domains::control::{HopView, NowView, PathView, StepView};
 
 use crate::label::rate;
 
@@ -37,6 +37,7 @@ pub fn draw(path: &PathView, width: usize) -> Vec<String> {
         let lost = path.lost.iter().find(|lost| usize::from(lost.leg) == nth);
         lines.extend(lost.map(|lost| plain(&format!("    failed: {}", lost.why))));
     }
+    lines.extend(path.now.as_ref().map(carried));
     let most = path.steps.iter().map(|step| step.rate_bps).max();
     let steps = path.steps.iter().take(STEPS_SHOWN);
     let mut before: Option<&StepView> = None;
@@ -59,11 +60,15 @@ pub fn list(paths: &[PathView]) -> Vec<String> {
     if paths.is_empty() {
         return vec!["no paths".to_owned()];
     }
-    let row = |[id, stage, begins, ends, most, domains]: [&str; 6]| {
-        let row = format!("{id:<8}  {stage:<10}  {begins:<26}  {ends:<26}  {most:>10}  {domains}");
+    let row = |[id, stage, begins, ends, most, now, domains]: [&str; 7]| {
+        let row = format!(
+            "{id:<8}  {stage:<10}  {begins:<26}  {ends:<26}  {most:>10}  {now:>10}  {domains}"
+        );
         row.trim_end().to_owned()
     };
-    let head = ["ID", "STAGE", "BEGINS", "ENDS BY", "AT MOST", "DOMAINS"];
+    let head = [
+        "ID", "STAGE", "BEGINS", "ENDS BY", "AT MOST", "NOW", "DOMAINS",
+    ];
     let mut lines = vec![row(head)];
     for path in paths {
         let first = path
@@ -80,10 +85,37 @@ pub fn list(paths: &[PathView]) -> Vec<String> {
             &first.unwrap_or_default(),
             &last.unwrap_or_default(),
             &most.map_or_else(String::new, rate),
+            &path.now.as_ref().map_or_else(String::new, present),
             &legs.join(", "),
         ])));
     }
     lines
+}
+
+/// Returns the rate that the devices of this domain carry; with protection, that of the better leg.
+fn present(now: &NowView) -> String {
+    match now.carried_bps.iter().flatten().max() {
+        Some(0) => "dark".to_owned(),
+        Some(bps) => rate(*bps),
+        None => "unknown".to_owned(),
+    }
+}
+
+/// Returns a line with the rates that the devices of this domain carry.
+fn carried(now: &NowView) -> String {
+    let legs = now.carried_bps.iter().map(|bps| match bps {
+        Some(0) => "nothing".to_owned(),
+        Some(bps) => rate(*bps),
+        None => "an unknown rate".to_owned(),
+    });
+    let legs: Vec<String> = legs.collect();
+    let is_whole = now.carried_bps.iter().all(|bps| *bps == Some(now.due_bps));
+    let due = (!is_whole).then(|| format!(", and {} are committed", rate(now.due_bps)));
+    format!(
+        "  the devices of this domain carry {} now{}",
+        legs.join(" and "),
+        due.unwrap_or_default()
+    )
 }
 
 fn domains(leg: &[HopView]) -> String {
@@ -178,6 +210,7 @@ mod tests {
             ]],
             steps: vec![step(10, 20, 20), step(30, 40, 10)],
             lost: None,
+            now: None,
             guard_ns: 0,
         }
     }
@@ -225,6 +258,36 @@ mod tests {
         assert!(lines[0].ends_with(", without protection"), "{lines:#?}");
         assert_eq!(lines[2], "    failed: a device failed");
         assert!(lines[3].starts_with("  101 --[ 1 ]-- 14"), "{lines:#?}");
+    }
+
+    #[test]
+    fn path_that_carries_less_than_it_should_is_shown() {
+        let shown = |carried: &[Option<u64>]| {
+            let mut path = path();
+            path.now = Some(NowView {
+                due_bps: 20_000_000,
+                carried_bps: carried.to_vec(),
+            });
+            let (drawn, listed) = (draw(&path, 100), list(&[path]));
+            (drawn[2].clone(), listed[1].clone())
+        };
+        let full = Some(20_000_000);
+        let (line, row) = shown(&[full]);
+        assert_eq!(line, "  the devices of this domain carry 20 Mb/s now");
+        assert!(row.contains("20 Mb/s     20 Mb/s  1 > 2 > 3"), "{row}");
+        let (line, row) = shown(&[Some(0)]);
+        let dark = "  the devices of this domain carry nothing now, and 20 Mb/s are committed";
+        assert_eq!(line, dark);
+        assert!(row.contains("   dark  1 > 2 > 3"), "{row}");
+        let (line, row) = shown(&[None]);
+        assert!(line.contains("carry an unknown rate now"), "{line}");
+        assert!(row.contains("unknown  1 > 2 > 3"), "{row}");
+        let (line, row) = shown(&[full, Some(0)]);
+        assert!(
+            line.contains("carry 20 Mb/s and nothing now, and"),
+            "{line}"
+        );
+        assert!(row.contains("20 Mb/s     20 Mb/s  1"), "{row}");
     }
 
     #[test]

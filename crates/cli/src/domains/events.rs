@@ -54,5 +54,6 @@ fn path_of(path: &PathView) -> Value {
         "legs": path.legs,
         "steps": steps.collect::<Vec<_>>(),
         "lost": path.lost,
+        "now": path.now,
     })
 }

@@ -8,15 +8,31 @@ use std::thread;
 use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate};
-use lighthaul_domains::{Devices, DomainConfig, Handle, RecordingDevices, Service};
+use lighthaul_domains::{DeviceFault, Devices, DomainConfig, Handle, Service};
 use lighthaul_io::crypto::identity::{Fingerprint, Identity};
 use lighthaul_io::host::clock::{Clock, unix_nanos};
 use lighthaul_io::host::wait::pause;
 use lighthaul_stargate::offer::Demand;
 use lighthaul_stargate::request::Excludes;
-use lighthaul_stargate::{CorrelationId, DomainId, PortId, Protection, Request, Signaling};
+use lighthaul_stargate::{
+    CorrelationId, DomainId, PortId, Protection, RateChange, Request, Signaling,
+};
 
 use super::configuration::{Member, Pinned};
+
+/// Devices that accept all rates.
+#[derive(Debug)]
+struct Obedient;
+
+impl Devices for Obedient {
+    fn reset(&mut self, _: Instant, _: &[RateChange]) -> Vec<DeviceFault> {
+        Vec::new()
+    }
+
+    fn apply(&mut self, _: Instant, _: &[RateChange]) -> Vec<DeviceFault> {
+        Vec::new()
+    }
+}
 
 /// Chain of domains 1 to `count`. Port `n` leads from domain `n` to the next one and back; programs are at port
 /// `100 + n`.
@@ -34,11 +50,9 @@ pub(crate) struct Chain<'a> {
 }
 
 impl Chain<'_> {
-    /// Starts the domains with devices that only record.
+    /// Starts the domains with devices that have no fault.
     pub(crate) fn start(&self) -> Vec<Service> {
-        self.start_with(&|_| String::new(), &|_, _| {
-            Box::new(RecordingDevices::default())
-        })
+        self.start_with(&|_| String::new(), &|_, _| Box::new(Obedient))
     }
 
     /// Starts the domains with these tables and devices, and waits until all links are up.

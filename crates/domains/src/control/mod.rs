@@ -30,4 +30,6 @@ pub use message::{Answer, PathRequest, Question};
 pub use path_id::PathId;
 pub use problem::{ControlError, Problem};
 pub use server::ControlSocket;
-pub use view::{HopView, LinkView, LostLegView, NeighborView, PathView, StatusView, StepView};
+pub use view::{
+    HopView, LinkView, LostLegView, NeighborView, NowView, PathView, StatusView, StepView,
+};

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use lighthaul_io::host::wall_clock::wall_now;
 use lighthaul_stargate::{DomainId, Hop, PortId, Stage, StoredReservation};
 use serde::{Deserialize, Serialize};
 
@@ -90,8 +91,21 @@ pub struct PathView {
     pub steps: Vec<StepView>,
     /// Leg of a protected path that has failed; the other leg carries the data.
     pub lost: Option<LostLegView>,
+    /// Present rates; absent if the path has no rate now.
+    #[serde(default)]
+    pub now: Option<NowView>,
     /// Time in which an increase carries nothing, in nanoseconds; zero in domains that did not request the path.
     pub guard_ns: u64,
+}
+
+/// Present rates of a path, in bits per second.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NowView {
+    /// Rate that is committed.
+    pub due_bps: u64,
+    /// Rates that the devices of this domain carry, one for each leg; absent if a rate is not known.
+    pub carried_bps: Vec<Option<u64>>,
 }
 
 /// Leg of a protected path that has failed.
@@ -191,6 +205,7 @@ impl PathView {
                 leg: lost.leg,
                 why: lost.refusal.to_string(),
             }),
+            now: now_view(status),
             guard_ns: stored.guard.as_nanos() as u64,
         }
     }
@@ -200,6 +215,7 @@ impl PathView {
         let status = ReservationStatus {
             stage: Stage::Holding,
             stored: planned,
+            carried: Vec::new(),
         };
         Self {
             stage: OFFERED.to_owned(),
@@ -216,6 +232,16 @@ impl PathView {
     pub fn is_held(&self) -> bool {
         !["closing", "closed", OFFERED].contains(&self.stage.as_str())
     }
+}
+
+/// Returns the present rates of a committed path that has begun and has not ended.
+fn now_view(status: &ReservationStatus) -> Option<NowView> {
+    let due = status.stored.vector.rate_at(wall_now());
+    let due = due.filter(|_| status.stage == Stage::Committed)?;
+    Some(NowView {
+        due_bps: due.as_bps(),
+        carried_bps: status.carried.clone(),
+    })
 }
 
 /// Returns the domains of each leg, in the order of the path.

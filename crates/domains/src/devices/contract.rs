@@ -1,7 +1,8 @@
 //! Interface to the devices of a domain.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use lighthaul_base::Instant;
@@ -31,11 +32,22 @@ pub trait Devices: fmt::Debug + Send {
         BTreeSet::new()
     }
 
+    /// Notes the time until the next planned change. Inspections wait if they could delay it.
+    fn note_next(&mut self, _next: Option<Duration>) {}
+
+    /// Returns the rates that the devices carry now, as lists of circuits. A circuit that is absent carries nothing.
+    fn carried(&self) -> Vec<Arc<Carried>> {
+        Vec::new()
+    }
+
     /// Returns the number of changes that wait for a device.
     fn waiting(&self) -> usize {
         0
     }
 }
+
+/// Rates in b/s that devices carry for the circuits of reservations; `None` if a rate is not known.
+pub type Carried = BTreeMap<(Key, u8), Option<u64>>;
 
 /// Change that a device refused, or circuit that it has lost. The path of the circuit is released in all domains.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@
 //! reservation 2: 12 -> 100  200 Mb/s /
 //! ```
 //!
-//! Decreases and removals come before increases. An increase that needs their capacity waits for the guard time of its
+//! Decreases and removals come before increases. The changes of each kind are one call of the driver of an interface. An increase that needs their capacity waits for the guard time of its
 //! interface, and is made by a later call. So does one that needs capacity of a link that other circuits
 //! use. A circuit whose change failed is tried again with the next call, and so is a
 //! device that could not be cleaned after the start. Each device is inspected every 30 seconds, after the changes of
@@ -26,9 +26,9 @@ use lighthaul_io::host::clock::Clock;
 use lighthaul_stargate::{Key, RateChange, Segment};
 use tracing::warn;
 
-use super::contract::{DeviceFault, Devices};
+use super::contract::{Carried, DeviceFault, Devices};
 use super::inspections::Inspections;
-use super::interfaces::{Interfaces, Time};
+use super::interfaces::{Interfaces, NewRate, Time};
 use super::link_book::{LONG_WAIT, LinkBook};
 use super::segment_circuit::SegmentCircuit;
 use super::shared_link::{RouteRates, sum_of};
@@ -49,6 +49,7 @@ pub(super) struct DrivenDevices {
     /// Circuits whose increase waits for capacity of a link; true once the wait was logged.
     waiting_for_link: BTreeMap<Segment, bool>,
     inspections: Inspections,
+    next_change: Option<Instant>,
     clock: Clock,
     /// True once the caller waits for the end of the present call.
     is_stopping: Arc<AtomicBool>,
@@ -70,6 +71,7 @@ impl DrivenDevices {
             links: LinkBook::default(),
             waiting_for_link: BTreeMap::new(),
             inspections: Inspections::default(),
+            next_change: None,
             clock: Clock::start(),
             is_stopping: Arc::default(),
         }
@@ -202,18 +204,16 @@ impl DrivenDevices {
         lower: Vec<Sum<'a>>,
         faults: &mut BTreeMap<Segment, String>,
     ) -> Vec<Sum<'a>> {
-        let mut moved = Vec::new();
+        let (mut moved, mut ready) = (Vec::new(), Vec::new());
         for (segment, rates) in lower {
-            if self.is_stopping() {
-                break;
-            }
-            if !self.links.take(now(), *segment, rates) {
+            if self.links.take(now(), *segment, rates) {
+                ready.push((segment, rates));
+            } else {
                 moved.push((segment, rates));
-            } else if let Err(why) = self.change(now, *segment, rates) {
-                // it counts as present until it has succeeded
-                faults.insert(*segment, why);
             }
         }
+        // what fails counts as present until it has succeeded
+        self.change_all(now, &ready, faults);
         moved
     }
 
@@ -223,6 +223,7 @@ impl DrivenDevices {
         let logged = std::mem::take(&mut self.waiting_for_link);
         let segments: Vec<Segment> = higher.iter().map(|(segment, _)| **segment).collect();
         let mut used = self.interfaces.used(&segments);
+        let mut ready = Vec::new();
         for (segment, rates) in higher {
             if self.is_stopping() {
                 return;
@@ -236,20 +237,19 @@ impl DrivenDevices {
                     continue;
                 }
             };
-            let done = if !self.links.take(now(), **segment, rates) {
+            if !self.links.take(now(), **segment, rates) {
                 let was_logged = logged.get(segment) == Some(&true);
                 self.wait_for_link(now(), (**segment, rates), begun, was_logged);
-                self.give_up(now, **segment, rates)
+                if let Err(why) = self.give_up(now, **segment, rates) {
+                    faults.insert(**segment, why);
+                }
             } else if has_room {
-                self.change(now, **segment, rates)
+                ready.push((*segment, *rates));
             } else {
                 self.waiting.insert(**segment, begun);
-                Ok(())
-            };
-            if let Err(why) = done {
-                faults.insert(**segment, why);
             }
         }
+        self.change_all(now, &ready, faults);
     }
 
     /// Sets a circuit that waits for a link to the rates that its routes keep.
@@ -292,24 +292,52 @@ impl DrivenDevices {
         self.waiting_for_link.insert(segment, is_long);
     }
 
-    /// Sets the rate of a circuit, and starts guard times for the capacity that this frees.
+    /// Sets the rates of circuits, in as few calls of the drivers as possible, until the devices stop.
+    fn change_all(
+        &mut self,
+        now: Time<'_>,
+        sums: &[Sum<'_>],
+        faults: &mut BTreeMap<Segment, String>,
+    ) {
+        for batch in sums.chunks(BATCH_MAX) {
+            if self.is_stopping() {
+                return;
+            }
+            let new = batch.iter().map(|(segment, rates)| NewRate {
+                segment: **segment,
+                bps: sum_of(rates),
+                till: self.end_of(**segment, now()),
+            });
+            let new: Vec<NewRate> = new.collect();
+            // after a failure, the links count the new rates already
+            let results = self.interfaces.change(now, &new);
+            for ((segment, rates), result) in batch.iter().zip(results) {
+                match result {
+                    Ok(()) => {
+                        let guard = self.interfaces.guard_of(**segment);
+                        self.links.set(now(), **segment, rates, guard);
+                    }
+                    Err(why) => _ = faults.insert(**segment, why),
+                }
+            }
+        }
+    }
+
+    /// Does the same for one circuit.
     fn change(
         &mut self,
         now: Time<'_>,
         segment: Segment,
         rates: &RouteRates,
     ) -> Result<(), String> {
-        let till = self.end_of(segment, now());
-        // after a failure, the links count the new rates already
-        self.interfaces.change(now, segment, sum_of(rates), till)?;
-        let guard = self.interfaces.guard_of(segment);
-        self.links.set(now(), segment, rates, guard);
-        Ok(())
+        let mut faults = BTreeMap::new();
+        self.change_all(now, &[(&segment, rates)], &mut faults);
+        faults.remove(&segment).map_or(Ok(()), Err)
     }
 
     /// Inspects the devices if that is due. Returns the reservations of circuits that could not be repaired.
     fn inspect(&mut self, now: Time<'_>) -> Vec<DeviceFault> {
-        if !self.inspections.is_due(now()) || self.is_stopping() {
+        if !self.inspections.is_due(now(), self.next_change) || self.is_stopping() {
             return Vec::new();
         }
         let readings = self
@@ -333,6 +361,11 @@ impl DrivenDevices {
             }
         };
         lost.map(fault).collect()
+    }
+
+    /// Notes the time of the next planned change, if there is one.
+    pub(super) const fn note_next_change(&mut self, at: Option<Instant>) {
+        self.next_change = at;
     }
 
     /// Lets the devices be inspected with the next call.
@@ -386,6 +419,9 @@ impl DrivenDevices {
         asked.retain(|_, one| self.waiting.contains_key(&one.segment));
         failed.extend(self.overdue(now(), &mut asked, &sums));
         self.waiting_for = asked;
+        if changes.is_empty() && !self.is_stopping() {
+            self.interfaces.remove_closed();
+        }
         failed.extend(self.inspect(now));
         failed
     }
@@ -443,6 +479,33 @@ impl DrivenDevices {
         faults
     }
 
+    /// Returns the rates of the reservations at the devices. What is missing, is missing to the increases that wait.
+    pub(super) fn carried_now(&self) -> Carried {
+        let mut left: BTreeMap<Segment, u64> = BTreeMap::new();
+        let waits = |circuit| self.waiting_for.contains_key(circuit);
+        let (last, first): (Vec<_>, Vec<_>) =
+            self.wanted.iter().partition(|(circuit, _)| waits(circuit));
+        let mut carried = Carried::new();
+        for (circuit, one) in first.into_iter().chain(last) {
+            let segment = one.segment;
+            let interface = self.interfaces.interface_of(segment);
+            let is_unread = interface.is_none_or(|interface| self.inspections.is_unread(interface));
+            if is_unread || self.failed.contains_key(&segment) {
+                carried.insert(*circuit, None);
+                continue;
+            }
+            let left = left.entry(segment);
+            // a device leaves out the part of a rate below its granularity
+            let left = left.or_insert_with(|| self.interfaces.present_bps(segment));
+            let rate = one.rate.as_bps();
+            let is_whole = rate.saturating_sub(*left) < 1000;
+            let bps = if is_whole { rate } else { *left };
+            *left = left.saturating_sub(rate);
+            carried.insert(*circuit, Some(bps));
+        }
+        carried
+    }
+
     /// Returns true if the devices have no circuit, and none waits.
     pub(super) fn is_empty(&self) -> bool {
         self.interfaces.is_empty() && self.failed.is_empty() && self.waiting.is_empty()
@@ -470,7 +533,7 @@ impl Devices for DrivenDevices {
     }
 
     fn next_call(&self) -> Option<Duration> {
-        if self.inspections.has_unrepaired() {
+        if self.inspections.has_unrepaired() || self.interfaces.has_closed() {
             return Some(Duration::ZERO);
         }
         let end = self.next_end();
@@ -485,6 +548,9 @@ struct Asked {
     /// Start of the wait for more capacity; none if the reservation needs no more, or after a fault was reported.
     since: Option<Instant>,
 }
+
+/// Maximum number of changes in one call of a driver. A service that stops waits for one call.
+const BATCH_MAX: usize = 64;
 
 /// Circuit, and the rates that it needs.
 type Sum<'a> = (&'a Segment, &'a RouteRates);

@@ -58,9 +58,11 @@ impl Inspections {
         self.due = Some(Instant::ZERO);
     }
 
-    /// Returns true if an inspection is due.
-    pub(super) fn is_due(&self, now: Instant) -> bool {
-        self.due.is_some_and(|due| due <= now)
+    /// Returns true if an inspection is due. It follows a change that it could delay, for one interval at most.
+    pub(super) fn is_due(&self, now: Instant, next_change: Option<Instant>) -> bool {
+        let has_time = next_change.is_none_or(|next| now + INSPECT_TIME <= next);
+        self.due
+            .is_some_and(|due| due <= now && (has_time || due + INTERVAL <= now))
     }
 
     /// Returns the circuits to set again. The next call returns none of them.
@@ -71,6 +73,11 @@ impl Inspections {
     /// Returns true if a circuit waits to be set again.
     pub(super) fn has_unrepaired(&self) -> bool {
         !self.unrepaired.is_empty()
+    }
+
+    /// Returns true if an interface could not be read by the last inspection.
+    pub(super) fn is_unread(&self, interface: &str) -> bool {
+        self.unread.contains_key(interface)
     }
 
     /// Returns true if the circuit differed in the last inspection.
@@ -155,5 +162,7 @@ impl Inspections {
 const INTERVAL: Duration = Duration::from_secs(30);
 /// Time until a circuit that differed, or a device that could not be read, is looked at again.
 const RETRY: Duration = Duration::from_secs(10);
+/// Time that an inspection may take before the next change, as that of a scheduler.
+const INSPECT_TIME: Duration = Duration::from_millis(250);
 /// Number of inspections in a row after which a circuit that differs is a fault.
 const INSPECTIONS: u32 = 3;

@@ -17,11 +17,30 @@ use lighthaul_stargate::{Key, Segment};
 use tracing::warn;
 
 use super::cleaning::{Cleaning, OldCircuits, clean_one};
+use super::closed_circuits::ClosedCircuits;
 use super::guard_times::GuardTimes;
 use super::inspections::{Reading, Readings};
 use super::link_book::LinkBook;
 use super::segment_circuit::SegmentCircuit;
 use super::wanted::Wanted;
+
+/// New rate of a circuit.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct NewRate {
+    pub(super) segment: Segment,
+    /// Rate in b/s; zero removes the circuit.
+    pub(super) bps: u64,
+    /// End of its last reservation.
+    pub(super) till: Instant,
+}
+
+/// Rate and timer of a circuit, as its driver sets them.
+#[derive(Clone, Copy, Debug)]
+struct Setting {
+    segment: Segment,
+    rate: Option<Rate>,
+    timer: Option<Duration>,
+}
 
 /// Drivers by their interfaces, and the circuits at their devices.
 #[derive(Debug, Default)]
@@ -34,6 +53,7 @@ pub(super) struct Interfaces {
     timers: BTreeMap<Segment, Timer>,
     /// Highest rates in b/s that devices may have set for circuits although the changes failed.
     uncertain: BTreeMap<Segment, u64>,
+    closed: ClosedCircuits,
     cleaning: Cleaning,
     guards: GuardTimes,
 }
@@ -56,17 +76,25 @@ impl Interfaces {
     pub(super) fn forget(&mut self) {
         self.present.clear();
         self.timers.clear();
+        self.closed = ClosedCircuits::default();
         self.cleaning = Cleaning::of(self.drivers.keys().cloned());
     }
 
     /// Returns true if the devices have no circuit.
     pub(super) fn is_empty(&self) -> bool {
-        self.present.is_empty() && self.uncertain.is_empty() && self.cleaning.is_clean()
+        let has_none = self.present.is_empty() && self.uncertain.is_empty();
+        has_none && self.closed.is_empty() && self.cleaning.is_clean()
     }
 
     /// Returns the rate of a circuit at its device in b/s; zero if there is none.
     pub(super) fn present_bps(&self, segment: Segment) -> u64 {
         self.present.get(&segment).map_or(0, |rate| rate.as_bps())
+    }
+
+    /// Returns the interface of a circuit.
+    pub(super) fn interface_of(&self, segment: Segment) -> Option<&str> {
+        let circuit = self.circuits.get(&segment)?;
+        Some(&circuit.interface)
     }
 
     /// Returns the guard time of the device of a circuit.
@@ -101,8 +129,9 @@ impl Interfaces {
             return;
         }
         let timer = self.timers.get(&segment).copied();
+        let same = NewRate { segment, bps, till };
         if let Some(timer) = timer
-            && let Err(why) = self.set(now, segment, bps, till)
+            && let Some(Err(why)) = self.set(now, &[same]).pop()
         {
             let (ingress, egress) = (segment.ingress.0, segment.egress.0);
             warn!(
@@ -113,39 +142,55 @@ impl Interfaces {
         }
     }
 
-    /// Sets the rate of a circuit, whose last reservation ends at `till`, and starts a guard time for the capacity that
-    /// this frees.
-    pub(super) fn change(
-        &mut self,
-        now: Time<'_>,
-        segment: Segment,
-        bps: u64,
-        till: Instant,
-    ) -> Result<(), String> {
-        let present = self.present_bps(segment);
-        let uncertain = self.uncertain.remove(&segment).unwrap_or(0);
-        let highest = present.max(uncertain);
-        let changed = self.set(now(), segment, bps, till);
-        if changed.is_ok() {
-            let guard = self.guard_of(segment);
-            if let Some(circuit) = self.circuits.get(&segment) {
-                let freed = self.guards.of(&circuit.interface);
-                freed.change(now(), Some(segment), [highest, bps], guard);
+    /// Sets the rates of circuits, and starts guard times for the capacity that this frees. The changes of an interface are
+    /// one call of its driver.
+    pub(super) fn change(&mut self, now: Time<'_>, changes: &[NewRate]) -> Vec<Result<(), String>> {
+        let highest = changes.iter().map(|one| {
+            let uncertain = self.uncertain.remove(&one.segment).unwrap_or(0);
+            self.present_bps(one.segment).max(uncertain)
+        });
+        let highest: Vec<u64> = highest.collect();
+        let results = self.set(now(), changes);
+        for ((one, highest), result) in changes.iter().zip(highest).zip(&results) {
+            if result.is_err() {
+                self.uncertain.insert(one.segment, highest.max(one.bps));
+                continue;
             }
-        } else {
-            self.uncertain.insert(segment, highest.max(bps));
+            let guard = self.guard_of(one.segment);
+            if let Some(circuit) = self.circuits.get(&one.segment) {
+                let freed = self.guards.of(&circuit.interface);
+                freed.change(now(), Some(one.segment), [highest, one.bps], guard);
+            }
         }
-        changed
+        results
     }
 
-    /// Sets the rate and the timer of a circuit. Returns the reason of a failure.
-    fn set(
-        &mut self,
-        now: Instant,
-        segment: Segment,
-        bps: u64,
-        till: Instant,
-    ) -> Result<(), String> {
+    /// Sets the rates and the timers of circuits. Returns the reasons of failures.
+    fn set(&mut self, now: Instant, changes: &[NewRate]) -> Vec<Result<(), String>> {
+        let mut calls: BTreeMap<String, Vec<(usize, Setting)>> = BTreeMap::new();
+        let mut results = vec![Ok(()); changes.len()];
+        for (nth, one) in changes.iter().enumerate() {
+            match self.setting(now, one) {
+                Ok((interface, setting)) => {
+                    let settings = calls.entry(interface).or_default();
+                    settings.push((nth, setting));
+                }
+                Err(why) => results[nth] = Err(why),
+            }
+        }
+        for (interface, settings) in calls {
+            let (places, settings): (Vec<usize>, Vec<Setting>) = settings.into_iter().unzip();
+            let done = self.call(now, &interface, &settings);
+            for (nth, result) in places.into_iter().zip(done) {
+                results[nth] = result;
+            }
+        }
+        results
+    }
+
+    /// Returns the interface of a circuit, and what its driver has to set.
+    fn setting(&self, now: Instant, wanted: &NewRate) -> Result<(String, Setting), String> {
+        let segment = wanted.segment;
         let circuit = self.circuits.get(&segment).ok_or_else(|| {
             let (ingress, egress) = (segment.ingress.0, segment.egress.0);
             format!(
@@ -153,35 +198,115 @@ impl Interfaces {
             )
         })?;
         let interface = &circuit.interface;
-        let driver = self.drivers.get_mut(interface).ok_or_else(|| {
+        let driver = self.drivers.get(interface).ok_or_else(|| {
             format!("no driver is configured for interface {interface}; add a [[device]] with it")
         })?;
-        let Some(rate) = Rate::from_bps(bps) else {
-            driver.remove(circuit.id).map_err(|why| why.to_string())?;
-            self.present.remove(&segment);
-            self.timers.remove(&segment);
-            return Ok(());
-        };
         let can = driver.capabilities();
-        let fitting = can.fit(rate).ok_or_else(|| {
-            format!("the device at {interface} cannot set a rate of {rate}; set channel of the ports to its granularity")
-        })?;
-        let timer = can.timer(till.since(now));
-        let change = Change {
-            circuit,
-            rate: Some(fitting),
+        let rate = Rate::from_bps(wanted.bps);
+        let fitting = rate.map(|rate| {
+            can.fit(rate).ok_or_else(|| {
+                format!("the device at {interface} cannot set a rate of {rate}; set channel of the ports to its granularity")
+            })
+        });
+        let rate = fitting.transpose()?;
+        let timer = rate.and_then(|_| can.timer(wanted.till.since(now)));
+        let setting = Setting {
+            segment,
+            rate,
             timer,
         };
-        let mut results = driver.apply(&[change]);
-        results
-            .pop()
-            .unwrap_or(Ok(()))
-            .map_err(|why| why.to_string())?;
-        self.present.insert(segment, fitting);
-        if let Some(time) = timer {
-            self.timers.insert(segment, Timer::set(now, time));
+        Ok((interface.clone(), setting))
+    }
+
+    /// Gives the settings of an interface to its driver. A circuit that ends beside other changes is only closed: it is
+    /// removed by [`Self::remove_closed`].
+    fn call(
+        &mut self,
+        now: Instant,
+        interface: &str,
+        settings: &[Setting],
+    ) -> Vec<Result<(), String>> {
+        let Some(driver) = self.drivers.get_mut(interface) else {
+            return vec![Ok(()); settings.len()];
+        };
+        let is_gone =
+            |one: &Setting| one.rate.is_none() && !self.present.contains_key(&one.segment);
+        let is_single = settings.iter().filter(|one| !is_gone(one)).count() == 1;
+        let is_removed = |one: &Setting| is_gone(one) || is_single && one.rate.is_none();
+        let mut answers = BTreeMap::new();
+        let mut changes = Vec::new();
+        for one in settings {
+            let Some(circuit) = self.circuits.get(&one.segment) else {
+                continue;
+            };
+            if is_removed(one) {
+                let removed = driver.remove(circuit.id);
+                if removed.is_ok() {
+                    self.closed.forget(one.segment);
+                }
+                answers.insert(one.segment, removed);
+                continue;
+            }
+            let (rate, timer) = (one.rate, one.timer);
+            changes.push((
+                one,
+                Change {
+                    circuit,
+                    rate,
+                    timer,
+                },
+            ));
         }
-        Ok(())
+        if !changes.is_empty() {
+            let (changed, changes): (Vec<&Setting>, Vec<Change<'_>>) = changes.into_iter().unzip();
+            let results = driver.apply(&changes);
+            let closed = changed.iter().filter(|one| one.rate.is_none());
+            let closed: Vec<Segment> = closed.map(|one| one.segment).collect();
+            answers.extend(changed.into_iter().map(|one| one.segment).zip(results));
+            for segment in closed {
+                if answers.get(&segment).is_some_and(Result::is_ok) {
+                    self.closed.add(segment);
+                }
+            }
+        }
+        let note = |one: &Setting| {
+            let answer = answers.remove(&one.segment).unwrap_or(Ok(()));
+            answer.map_err(|why| why.to_string())?;
+            self.timers.remove(&one.segment);
+            let Some(rate) = one.rate else {
+                self.present.remove(&one.segment);
+                return Ok(());
+            };
+            self.closed.forget(one.segment);
+            self.present.insert(one.segment, rate);
+            if let Some(time) = one.timer {
+                self.timers.insert(one.segment, Timer::set(now, time));
+            }
+            Ok(())
+        };
+        settings.iter().map(note).collect()
+    }
+
+    /// Removes one of the circuits that were closed. Call it when no change is due.
+    pub(super) fn remove_closed(&mut self) {
+        let Some(segment) = self.closed.take() else {
+            return;
+        };
+        let Some(circuit) = self.circuits.get(&segment) else {
+            return;
+        };
+        let Some(driver) = self.drivers.get_mut(&circuit.interface) else {
+            return;
+        };
+        match driver.remove(circuit.id) {
+            Ok(()) => self.closed.forget(segment),
+            Err(why) => self.closed.note_failure(segment, why.to_string()),
+        }
+    }
+
+    /// Returns true if closed circuits wait for their first removal.
+    pub(super) fn has_closed(&self) -> bool {
+        self.closed.is_due()
     }
 
     /// Returns the capacity in use at the interfaces of these circuits.
@@ -380,7 +505,7 @@ impl Interfaces {
         let known = self.circuits.keys().copied().collect();
         let about = (interface, can.guard());
         links.know(now(), about, &found, &known);
-        if !found.removed.is_empty() {
+        if found.removed.iter().any(|(_, bps)| *bps > 0) {
             let freed = self.guards.of(interface);
             freed.change(now(), None, [u64::MAX, 0], can.guard());
         }

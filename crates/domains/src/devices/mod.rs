@@ -3,13 +3,14 @@
 //! - [`contract`]: the interface; [`parallel`]: a thread for each interface
 //! - `driven`: rates of reservations, in the order in which devices may set them; `wanted`: one of them
 //! - `interfaces`: drivers of `lighthaul-circuit`, and what their devices have; `cleaning`: circuits from before the
-//!   start; `inspections`: circuits that devices have lost; `guard_times`: capacity that may still be in use after a decrease; `segment_circuit`: circuits of pairs of
+//!   start; `inspections`: circuits that devices have lost;
+//!   `closed_circuits`: circuits that have ended, and are removed later; `guard_times`: capacity that may still be in use after a decrease; `segment_circuit`: circuits of pairs of
 //!   ports
 //! - `shared_link`: links that several circuits share; `link_book`: their capacity; `old_use`: their use by circuits from
 //!   before the start
-//! - [`recording`]: devices that only record their calls, for tests
 
 mod cleaning;
+mod closed_circuits;
 pub mod contract;
 mod driven;
 mod guard_times;
@@ -18,14 +19,12 @@ mod interfaces;
 mod link_book;
 mod old_use;
 pub mod parallel;
-pub mod recording;
 mod segment_circuit;
 mod shared_link;
 mod wanted;
 
-pub use contract::{DeviceFault, Devices};
+pub use contract::{Carried, DeviceFault, Devices};
 pub use parallel::ParallelDevices;
-pub use recording::{Recorded, RecordingDevices};
 pub use segment_circuit::SegmentCircuit;
 pub use shared_link::SharedLink;
 

@@ -22,7 +22,7 @@ use lighthaul_circuit::driver::{Capabilities, Driver};
 use lighthaul_io::host::clock::Clock;
 use lighthaul_stargate::{Key, RateChange, Segment};
 
-use super::contract::{DeviceFault, Devices};
+use super::contract::{Carried, DeviceFault, Devices};
 use super::driven::DrivenDevices;
 use super::link_book::{LinkBook, Listener};
 use super::segment_circuit::SegmentCircuit;
@@ -38,6 +38,7 @@ pub struct ParallelDevices {
     /// Interfaces of the circuits.
     interfaces: BTreeMap<Segment, String>,
     workers: BTreeMap<String, Worker>,
+    clock: Clock,
 }
 
 /// Thread of an interface.
@@ -68,6 +69,10 @@ struct Content {
     is_busy: bool,
     /// True if the device had no circuit after the last call of the driver.
     is_empty: bool,
+    /// Rates of the device after the last call of the driver.
+    carried: Arc<Carried>,
+    /// Time of the next planned change of any interface, if there is one.
+    next_change: Option<Instant>,
     /// True if another interface has freed capacity of a link since the last call of the driver.
     has_freed_link: bool,
     /// Number of requests to inspect the device without delay.
@@ -128,6 +133,7 @@ impl ParallelDevices {
             capabilities,
             interfaces: interfaces.collect(),
             workers,
+            clock,
         })
     }
 
@@ -193,6 +199,19 @@ impl Devices for ParallelDevices {
             content.is_empty && !content.is_busy && content.changes.is_empty()
         });
         empty.map(|(interface, _)| interface.clone()).collect()
+    }
+
+    fn note_next(&mut self, next: Option<Duration>) {
+        let at = next.map(|next| self.clock.now() + next);
+        for worker in self.workers.values() {
+            worker.queue.lock().next_change = at;
+        }
+    }
+
+    fn carried(&self) -> Vec<Arc<Carried>> {
+        let workers = self.workers.values();
+        let carried = workers.map(|worker| Arc::clone(&worker.queue.lock().carried));
+        carried.collect()
     }
 
     fn waiting(&self) -> usize {
@@ -269,10 +288,12 @@ impl Queue {
         std::mem::take(&mut self.lock().inspections) > 0
     }
 
-    fn finish(&self, faults: Vec<DeviceFault>, is_empty: bool) {
+    fn finish(&self, faults: Vec<DeviceFault>, devices: &DrivenDevices) {
+        let (is_empty, carried) = (devices.is_empty(), Arc::new(devices.carried_now()));
         let mut content = self.lock();
         content.faults.extend(faults);
         content.is_empty = is_empty;
+        content.carried = carried;
         content.is_busy = false;
     }
 }
@@ -319,7 +340,7 @@ fn run(queue: &Queue, mut devices: DrivenDevices, look: Duration) {
         return;
     };
     let faults = devices.reset(Instant::ZERO, &first);
-    queue.finish(faults, devices.is_empty());
+    queue.finish(faults, &devices);
     loop {
         // without changes, this repeats what failed before
         let patience = devices.next_call().map_or(look, |wait| wait.min(look));
@@ -335,8 +356,9 @@ fn run(queue: &Queue, mut devices: DrivenDevices, look: Duration) {
         if queue.take_inspection() {
             devices.hasten_inspection();
         }
+        devices.note_next_change(queue.lock().next_change);
         let faults = devices.apply(Instant::ZERO, &changes);
-        queue.finish(faults, devices.is_empty());
+        queue.finish(faults, &devices);
     }
 }
 

@@ -137,7 +137,7 @@ mod tests {
 
     use super::*;
     use crate::config::DomainConfig;
-    use crate::wall_clock::wall_now;
+    use lighthaul_io::host::wall_clock::wall_now;
 
     /// Domain with two devices; the circuits of the second one may be missing.
     fn config(extra: &str) -> DomainConfig {

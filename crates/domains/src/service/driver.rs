@@ -21,7 +21,7 @@ use crate::device_thread::DeviceOrders;
 use crate::error::Error;
 use crate::store::RecordStore;
 use crate::transport::Transport;
-use crate::wall_clock::WallClock;
+use lighthaul_io::host::wall_clock::WallClock;
 
 /// Machine of a domain with its store, devices, callers and links.
 pub(super) struct Driver {
@@ -219,7 +219,7 @@ impl Driver {
                 continue;
             }
             let is_other = found.first().is_some_and(|one| one.stored.key.id != id);
-            found.push(status_of(one));
+            found.push(self.status_of(one));
             if is_other {
                 break;
             }
@@ -227,8 +227,20 @@ impl Driver {
         found
     }
 
+    fn status_of(&self, one: &Reservation) -> ReservationStatus {
+        let stored = one.stored();
+        let segments = (0..).zip(&stored.segments);
+        let carried = segments.map(|(nth, _)| self.devices.carried((stored.key, nth)));
+        ReservationStatus {
+            stage: one.stage(),
+            stored: stored.clone(),
+            carried: carried.collect(),
+        }
+    }
+
     fn status(&self, transport: &Transport) -> Status {
-        let reservations = self.domain.reservations().map(status_of);
+        let reservations = self.domain.reservations();
+        let reservations = reservations.map(|one| self.status_of(one));
         Status {
             me: self.config.me(),
             name: self.config.name.clone(),
@@ -239,13 +251,6 @@ impl Driver {
             ignored: self.domain.ignored(),
             requests: self.callers.open(),
         }
-    }
-}
-
-fn status_of(one: &Reservation) -> ReservationStatus {
-    ReservationStatus {
-        stage: one.stage(),
-        stored: one.stored().clone(),
     }
 }
 

@@ -25,7 +25,7 @@ use crate::error::{Error, text_of};
 use crate::random::random_seed;
 use crate::store::RecordStore;
 use crate::transport::{Deliver, Identification, Panicked, Transport};
-use crate::wall_clock::{WallClock, wall_now};
+use lighthaul_io::host::wall_clock::{WallClock, wall_now};
 
 /// Running service of one domain. It stops when this is dropped; devices then keep their rates.
 #[derive(Debug)]

@@ -35,4 +35,6 @@ pub struct ReservationStatus {
     pub stage: Stage,
     /// Path, vector and times, as stored.
     pub stored: StoredReservation,
+    /// Rates in b/s that the devices carry now, for each segment of this domain; `None` if a rate is not known.
+    pub carried: Vec<Option<u64>>,
 }

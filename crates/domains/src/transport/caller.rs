@@ -13,7 +13,7 @@ use lighthaul_io::net::{dial, tcp};
 use super::endpoints::Identification;
 use super::link::Link;
 use super::link_fault::LinkFault;
-use crate::wall_clock::wall_now;
+use lighthaul_io::host::wall_clock::wall_now;
 
 /// Connects to a neighbor and takes the connection into use, if its key is the pinned one.
 pub(super) fn call(link: &Link, known: &Identification, address: &Target) {

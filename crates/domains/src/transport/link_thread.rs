@@ -20,7 +20,7 @@ use super::greeting;
 use super::link::{Connection, KEEPALIVE, Link};
 use super::link_fault::LinkFault;
 use crate::random::random_seed;
-use crate::wall_clock::wall_now;
+use lighthaul_io::host::wall_clock::wall_now;
 
 /// Thread of one link.
 pub(super) struct LinkThread {

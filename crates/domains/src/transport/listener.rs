@@ -23,7 +23,7 @@ use tracing::{debug, warn};
 use super::endpoints::Identification;
 use super::link::Link;
 use super::link_fault::LinkFault;
-use crate::wall_clock::wall_now;
+use lighthaul_io::host::wall_clock::wall_now;
 
 /// Listening socket and the links that it serves.
 pub(super) struct Listener {

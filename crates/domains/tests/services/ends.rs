@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use lighthaul_base::Instant;
 use lighthaul_domains::transport::{Deliver, Panicked, Transport};
-use lighthaul_domains::{DeviceFault, Devices, DomainConfig, RecordingDevices, Service};
+use lighthaul_domains::{DeviceFault, Devices, DomainConfig, Service};
 use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::wait::pause;
 use lighthaul_stargate::{DomainId, PortId, RateChange};
 
 use super::peer::{Peer, hold, identification};
+use super::recording::RecordingDevices;
 use super::site::{Folder, PATIENCE, any_port, request, text};
 
 /// Devices whose driver has a fault.

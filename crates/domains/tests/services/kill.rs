@@ -7,11 +7,12 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use lighthaul_domains::{DomainConfig, RecordingDevices, Service};
+use lighthaul_domains::{DomainConfig, Service};
 use lighthaul_io::host::wait::pause;
 use lighthaul_stargate::{Body, Key};
 
 use super::peer::{Peer, hold, identification};
+use super::recording::RecordingDevices;
 use super::site::{Folder, any_port, text};
 
 /// Process that runs a domain until it is killed.

@@ -23,6 +23,7 @@ mod kill;
 mod measured;
 mod peer;
 mod protected;
+mod recording;
 #[expect(
     dead_code,
     clippy::disallowed_methods,

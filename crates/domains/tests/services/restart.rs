@@ -101,6 +101,10 @@ fn rate_that_ended_while_the_service_was_away_is_removed_from_the_devices() {
     chain.wait_until("the circuit carries data", |_| {
         !devices.recorded().rates.is_empty()
     });
+    chain.wait_until("both domains know the rate of their devices", |statuses| {
+        let mut paths = statuses.values().map(|status| &status.reservations);
+        paths.all(|paths| paths.len() == 1 && matches!(paths[0].carried[..], [Some(1..)]))
+    });
     chain.stop(2);
     assert_eq!(
         devices.recorded().rates.len(),

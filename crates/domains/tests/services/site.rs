@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate};
-use lighthaul_domains::{Devices, DomainConfig, RecordStore, RecordingDevices, Service, Status};
+use lighthaul_domains::{Devices, DomainConfig, RecordStore, Service, Status};
 use lighthaul_io::crypto::identity::{Fingerprint, Identity};
 use lighthaul_io::host::clock::{Clock, unix_nanos};
 use lighthaul_io::host::wait::pause;
@@ -23,6 +23,7 @@ use lighthaul_testkit::Turn;
 use crate::measured::books::disagreement;
 use crate::measured::configuration::Member;
 pub(crate) use crate::measured::configuration::Pinned;
+use crate::recording::RecordingDevices;
 
 /// Directory of a test, which is empty at the start and removed at the end. The test has its turn until then.
 pub(crate) struct Folder(

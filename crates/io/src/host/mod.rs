@@ -1,7 +1,7 @@
 //! The host: time, waiting, processors, panics and namespaces.
 //!
-//! - [`clock`]: clocks; [`wait`], [`poller`]: waits; [`interrupt`], [`cancellation`]: requests to stop; [`stopping`]: limit on
-//!   waits after them
+//! - [`clock`]: clocks; [`wall_clock`]: steps of the wall clock; [`wait`], [`poller`]: waits
+//! - [`interrupt`], [`cancellation`]: requests to stop; [`stopping`]: limit on waits after them
 //! - [`affinity`], [`competition`]: threads and their processors; [`heap`]: the C library's heap
 //! - [`durable`]: atomic replacement of files; [`file_calls`]: calls for open files
 //! - [`panics`]: panics of threads as errors; [`parent`]: processes that end with their parent
@@ -20,3 +20,4 @@ pub mod parent;
 pub mod poller;
 pub mod stopping;
 pub mod wait;
+pub mod wall_clock;

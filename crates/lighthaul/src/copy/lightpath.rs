@@ -215,6 +215,7 @@ mod tests {
             legs: Vec::new(),
             steps: vec![step(0, 10, 10), step(10, 20, 30), step(20, 40, 20)],
             lost: None,
+            now: None,
             guard_ns,
         };
         let rates_at = |guard_ns, millis: &[u64]| -> Vec<u64> {

@@ -2,13 +2,15 @@
 //!
 //! A confirmation counts only if its correlation is that of a request that waits, which no other
 //! process knows, and if both agents are right. All other messages are acknowledged and dropped: the
-//! requester queries the provider instead of believing them.
+//! requester queries the provider instead of believing them. A report of the data plane or of a fault
+//! only makes it query soon, since anyone may send one.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::message::{Envelope, ErrorId, Header, Message, ServiceException};
+use crate::message::{Envelope, ErrorId, Header, Message, NotificationKind, ServiceException};
 use crate::provider::Reply;
 
 /// Confirmations that have arrived, and the requests that wait for them.
@@ -19,6 +21,7 @@ pub struct Inbox {
     /// Confirmations by correlation.
     waiting: Mutex<BTreeMap<String, Option<Message>>>,
     arrived: Condvar,
+    has_report: AtomicBool,
 }
 
 impl Inbox {
@@ -29,6 +32,7 @@ impl Inbox {
             provider,
             waiting: Mutex::new(BTreeMap::new()),
             arrived: Condvar::new(),
+            has_report: AtomicBool::new(false),
         }
     }
 
@@ -55,6 +59,14 @@ impl Inbox {
         if header.requester != self.nsa || header.provider != self.provider {
             return;
         }
+        if let Message::Notification(report) = &message
+            && matches!(
+                report.kind,
+                NotificationKind::DataPlane(_) | NotificationKind::ErrorEvent { .. }
+            )
+        {
+            self.has_report.store(true, Ordering::Relaxed);
+        }
         let mut waiting = self.lock();
         if let Some(place) = waiting.get_mut(&header.correlation_id)
             && place.is_none()
@@ -76,6 +88,11 @@ impl Inbox {
             is_fault: true,
             document: fault.encode(),
         }
+    }
+
+    /// Returns true if a report about a circuit has arrived since the last call. It may be forged: query the provider.
+    pub fn take_report(&self) -> bool {
+        self.has_report.swap(false, Ordering::Relaxed)
     }
 
     /// Begins to wait for a confirmation.

@@ -6,12 +6,16 @@
 //! reserve -> commit -> provision -> open the link ... close the link -> release -> terminate
 //! ```
 //!
+//! The link is open while the circuit carries packets. It closes if the provider reports for a while that the circuit
+//! carries none, and opens again later.
+//!
 //! SIGINT and SIGTERM end the lease. A program that was killed continues its lease when it starts
 //! again: the provider knows it by its `id`. If the provider ends the lease, the link closes.
 //!
 //! Settings: `id`, a URN that names the lease; `nsa`, `provider`, `url`, `token`, `listen`,
 //! `reply_to`, `source`, `dest`, `rate` (`1Gb/s`, in whole Mb/s), `time` (`10h`); and `scheduler`,
-//! `scheduler_token`, `link` for a scheduler that gets the capacity.
+//! `scheduler_token`, `link` for a scheduler that gets the capacity. `grace` is the time after which the link of a
+//! circuit without packets closes (`30s`).
 
 #![expect(clippy::disallowed_methods, reason = "a program with a listener")]
 
@@ -35,7 +39,9 @@ use lighthaul_io::host::wait::pause;
 use lighthaul_nsi::machine::LifecycleState;
 use lighthaul_nsi::message::{Criteria, Directionality, P2p, Reserve, Schedule};
 use lighthaul_nsi::requester::link::{close_link, open_link};
-use lighthaul_nsi::requester::{Inbox, Lease, LeaseError, Requester, RequesterConfig};
+use lighthaul_nsi::requester::{
+    GateStep, Inbox, Lease, LeaseError, LinkGate, Requester, RequesterConfig,
+};
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -56,6 +62,7 @@ struct Settings {
     scheduler: Option<String>,
     scheduler_token: Option<String>,
     link: Option<String>,
+    grace: Option<String>,
 }
 
 /// Link of a scheduler that has the capacity of the lease.
@@ -79,7 +86,7 @@ fn run() -> Result<(), Box<dyn Error>> {
         .nth(1)
         .ok_or("usage: lighthaul-lease SETTINGS.toml")?;
     let settings: Settings = toml::from_str(&fs::read_to_string(path)?)?;
-    let wanted = wanted(&settings)?;
+    let (wanted, grace) = (wanted(&settings)?, grace(&settings)?);
     interrupt::handle_signals()?;
     let config = RequesterConfig {
         nsa: settings.nsa.clone(),
@@ -93,10 +100,14 @@ fn run() -> Result<(), Box<dyn Error>> {
     let (listener, inbox) = (TcpListener::bind(&settings.listen)?, requester.inbox());
     thread::spawn(move || listen(&listener, &inbox));
     let link = link(&settings)?;
-    let lessee = Lessee { requester, link };
-    let lease = lessee.obtain(wanted)?;
-    let kept = lessee.offer(&lease).and_then(|()| lessee.keep(&lease));
-    let ended = lessee.end(&lease);
+    let lessee = Lessee {
+        requester,
+        link,
+        grace,
+    };
+    let (lease, mut gate) = lessee.obtain(wanted)?;
+    let kept = lessee.keep(&lease, &mut gate);
+    let ended = lessee.end(&lease, gate.may_be_open());
     if let (Err(_), Err(second)) = (&kept, &ended) {
         warn(second);
     }
@@ -117,11 +128,13 @@ fn warn(line: impl fmt::Display) {
 struct Lessee {
     requester: Requester,
     link: Option<Link>,
+    /// Time without packets after which the link closes.
+    grace: Duration,
 }
 
 impl Lessee {
     /// Continues the lease of an earlier run, or makes one. Ends what is left of others.
-    fn obtain(&self, wanted: Reserve) -> Result<Lease, Box<dyn Error>> {
+    fn obtain(&self, wanted: Reserve) -> Result<(Lease, LinkGate), Box<dyn Error>> {
         let earlier = self.requester.earlier(&wanted)?;
         for useless in &earlier.useless {
             if let Some(lease) = &useless.lease {
@@ -129,18 +142,18 @@ impl Lessee {
             }
             self.requester.terminate(&useless.connection_id)?;
         }
-        let (word, lease) = match earlier.lease {
-            Some(lease) => {
-                self.requester.resume(&lease)?;
-                ("continues with", lease)
-            }
-            None => ("leased", self.requester.lease(wanted)?),
+        let (word, lease, gate) = if let Some(lease) = earlier.lease {
+            self.requester.resume(&lease)?;
+            ("continues with", lease, LinkGate::unknown(self.grace))
+        } else {
+            let lease = self.requester.lease(wanted)?;
+            ("leased", lease, LinkGate::closed(self.grace))
         };
         say(format_args!(
             "{word} {} Mb/s from {} till {} as {}",
             lease.capacity_mbps, lease.start, lease.end, lease.connection_id
         ));
-        Ok(lease)
+        Ok((lease, gate))
     }
 
     fn offer(&self, lease: &Lease) -> Result<(), Box<dyn Error>> {
@@ -158,19 +171,25 @@ impl Lessee {
         patiently(|| close_link(&link.scheduler, Timestamp(unix_nanos()), &link.name, lease))
     }
 
-    /// Waits until the lease ends or a signal comes. Fails if the provider has ended it.
-    fn keep(&self, lease: &Lease) -> Result<(), Box<dyn Error>> {
-        let clock = Clock::start();
-        let mut look_at = Instant::ZERO + LOOK;
+    /// Waits until the lease ends or a signal comes, and opens and closes the link. Fails if the provider has ended the
+    /// lease.
+    fn keep(&self, lease: &Lease, gate: &mut LinkGate) -> Result<(), Box<dyn Error>> {
+        let (clock, inbox) = (Clock::start(), self.requester.inbox());
+        let (mut looked_at, mut look_at) = (Instant::ZERO, Instant::ZERO);
         let mut refusals = 0;
         while unix_nanos() < lease.end.0 && !interrupt::is_requested() {
             pause(Duration::from_millis(100));
+            if inbox.take_report() {
+                // anyone can send reports, so they lead to few queries
+                look_at = look_at.min(looked_at + LOOK_SOON);
+            }
             if clock.now() < look_at {
                 continue;
             }
-            look_at = clock.now() + LOOK;
-            let lifecycle = match self.requester.query(&lease.connection_id) {
-                Ok(summary) => summary.states.lifecycle,
+            looked_at = clock.now();
+            look_at = looked_at + LOOK;
+            let states = match self.requester.query(&lease.connection_id) {
+                Ok(summary) => summary.states,
                 // a provider that is away keeps its promise
                 Err(LeaseError::Network { .. } | LeaseError::Protocol { .. }) => continue,
                 Err(LeaseError::Refused { .. }) if refusals < REFUSALS_MAX => {
@@ -180,7 +199,7 @@ impl Lessee {
                 Err(why) => return Err(why.into()),
             };
             refusals = 0;
-            match lifecycle {
+            match states.lifecycle {
                 LifecycleState::Created => {}
                 // its clock may be ahead; the circuit is gone
                 LifecycleState::PassedEndTime => return Ok(()),
@@ -190,19 +209,57 @@ impl Lessee {
                     let text = format!(
                         "the provider has ended the lease {}: its state is {}; ask its operator",
                         lease.connection_id,
-                        lifecycle.name()
+                        states.lifecycle.name()
                     );
                     return Err(text.into());
                 }
             }
+            let is_active = states.data_plane.active;
+            self.follow(lease, gate, (clock.now(), is_active))?;
+            if !is_active || !gate.is_open() {
+                look_at = looked_at + LOOK_SOON;
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens or closes the link as the state of the circuit requires.
+    fn follow(
+        &self,
+        lease: &Lease,
+        gate: &mut LinkGate,
+        (now, is_active): (Instant, bool),
+    ) -> Result<(), Box<dyn Error>> {
+        if !is_active && unix_nanos() < lease.start.0 {
+            return Ok(());
+        }
+        let id = &lease.connection_id;
+        match gate.handle_answer(now, is_active) {
+            Some(GateStep::Open) => {
+                self.offer(lease)?;
+                gate.note_opened();
+            }
+            Some(GateStep::Close) => {
+                self.close(lease)?;
+                gate.note_closed();
+                say(format_args!(
+                    "the circuit of {id} carries no packets; its link is closed until it does"
+                ));
+            }
+            Some(GateStep::Report) => warn(format_args!(
+                "the circuit of {id} carries no packets yet; ask the operator of the provider"
+            )),
+            None => {}
         }
         Ok(())
     }
 
     /// Closes the link, and then ends the lease. If the link cannot be closed, the lease stays, and the next start
     /// continues it: the link must not offer a circuit that is not there.
-    fn end(&self, lease: &Lease) -> Result<(), Box<dyn Error>> {
-        self.close(lease)?;
+    fn end(&self, lease: &Lease, may_be_open: bool) -> Result<(), Box<dyn Error>> {
+        if may_be_open {
+            self.close(lease)?;
+        }
         let id = &lease.connection_id;
         // what carries packets stops before its capacity is given up
         let released = self.requester.release(id);
@@ -229,6 +286,12 @@ fn link(settings: &Settings) -> Result<Option<Link>, Box<dyn Error>> {
         (None, None) => Ok(None),
         _ => Err("scheduler and link belong together: give both, or none".into()),
     }
+}
+
+/// Returns the time without packets after which the link closes.
+fn grace(settings: &Settings) -> Result<Duration, String> {
+    let text = settings.grace.as_deref().unwrap_or(GRACE);
+    duration::parse(text).map_err(|why| format!("grace: {why}"))
 }
 
 /// Returns a rate in Mb/s, the unit of NSI.
@@ -371,5 +434,9 @@ const REPORT: Duration = Duration::from_mins(1);
 const REFUSALS_MAX: u32 = 3;
 /// Time between two queries of the lease.
 const LOOK: Duration = Duration::from_secs(10);
+/// Time between two queries of a circuit that carries no packets, or whose state may have changed.
+const LOOK_SOON: Duration = Duration::from_secs(1);
+/// Default time without packets after which the link closes.
+const GRACE: &str = "30s";
 /// Maximum length of a message with its head, in bytes.
 const MESSAGE_MAX: u64 = 128 << 10;

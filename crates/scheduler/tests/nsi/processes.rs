@@ -22,6 +22,7 @@ use lighthaul_booking_client::json::{
 use lighthaul_booking_client::reservation::ReservationState;
 use lighthaul_io::host::clock::{Clock, unix_nanos};
 use lighthaul_io::host::wait::pause;
+use lighthaul_nsi::requester::{Requester, RequesterConfig};
 
 use crate::instance::{Folder, Instance};
 
@@ -85,6 +86,8 @@ struct World {
     own: (Folder, Instance),
     config: String,
     settings: String,
+    /// URL at which the program receives messages.
+    reply_to: String,
 }
 
 impl World {
@@ -116,6 +119,7 @@ impl World {
             own,
             config,
             settings,
+            reply_to: format!("http://{listen}/"),
         };
         let never = NewOutage {
             link: "b-c".to_owned(),
@@ -245,6 +249,37 @@ fn link_closes_when_the_provider_ends_the_lease() {
     let all = provider.reservations(&Filter::default(), None).unwrap();
     provider.cancel(all.items[0].id, "maintenance").unwrap();
     assert!(!lessee.child.wait().unwrap().success());
+    assert!(world.has_no_lease(), "the lease has ended");
+}
+
+#[test]
+fn link_is_open_only_while_the_circuit_carries_packets() {
+    let mut world = World::start();
+    world.settings.push_str("grace = '1s'\n");
+    let mut lessee = world.lease();
+    let line = lessee.says("leased 1000 Mb/s from ");
+    let (_, id) = line.rsplit_once(" as ").unwrap();
+    lessee.says("offers the lease as link b-c");
+    world.book(1_000_000, None).unwrap();
+    // confirmations go to the program, so this requester queries the provider
+    let config = RequesterConfig {
+        nsa: "urn:r".to_owned(),
+        provider: "urn:p".to_owned(),
+        url: format!("{}/nsi/v2/provider", world.provider.1.url()),
+        token: Some("agg".to_owned()),
+        reply_to: world.reply_to.clone(),
+        step_max: Duration::from_secs(2),
+    };
+    let other = Requester::new(config, ServerTrust::certificate()).unwrap();
+    other.release(id).unwrap();
+    lessee.says("carries no packets; its link is closed");
+    assert!(world.has_no_lease(), "the circuit carries no packets");
+    // the program is started again: it continues the lease, and provisions the circuit
+    lessee.kill();
+    let mut lessee = world.lease();
+    lessee.says("offers the lease as link b-c");
+    world.book(1_000_000, None).unwrap();
+    assert!(lessee.stop(), "the lease ends with success");
     assert!(world.has_no_lease(), "the lease has ended");
 }
 

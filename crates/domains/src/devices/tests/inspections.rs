@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lighthaul_base::Rate;
+use lighthaul_base::{Instant, Rate};
 use lighthaul_circuit::driver::InstalledCircuit;
 use lighthaul_circuit::sim_device::{FaultModel, SimFault};
 use lighthaul_stargate::Segment;
@@ -126,6 +126,28 @@ fn pass_refused(interface: &mut Interface, millis: u64, refuse: &impl Fn(&Interf
         assert_eq!(interface.apply(millis, &[]), [], "{millis}");
     }
     refuse(interface);
+}
+
+#[test]
+fn inspection_follows_a_change_that_it_could_delay() {
+    let at = |millis| Some(Instant::ZERO + Duration::from_millis(millis));
+    let mut interface = begun();
+    interface.device.forget(id_of(ONE));
+    interface.devices.note_next_change(at(30_249));
+    pass(&mut interface, 30_000);
+    assert_eq!(interface.mbps(ONE), 0);
+    interface.devices.note_next_change(at(30_250));
+    pass(&mut interface, 30_000);
+    assert_eq!(interface.mbps(ONE), 300);
+    // changes that follow each other closely delay it for a limited time
+    interface.device.forget(id_of(ONE));
+    for millis in (40_000..70_000).step_by(100) {
+        interface.devices.note_next_change(at(millis + 100));
+        pass(&mut interface, millis);
+        assert_eq!(interface.mbps(ONE), 0, "{millis}");
+    }
+    pass(&mut interface, 70_000);
+    assert_eq!(interface.mbps(ONE), 300);
 }
 
 #[test]

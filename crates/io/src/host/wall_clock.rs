@@ -1,21 +1,21 @@
-//! Wall-clock time, which the domains of a path share, and the steps of the clock.
+//! Wall-clock time, which several hosts share, and the steps of the clock.
 //!
 //! [`WallClock`] compares it with the monotonic clock at each look. A clock that is slewed passes; one that is set does
 //! not. The monotonic clock stands still while the host is suspended, so that counts as a step too.
 
 use std::time::Duration;
 
+use crate::host::clock::{Clock, unix_nanos};
 use lighthaul_base::Instant;
-use lighthaul_io::host::clock::{Clock, unix_nanos};
 
 /// Returns the time in nanoseconds since 1970.
-pub(crate) fn wall_now() -> Instant {
+pub fn wall_now() -> Instant {
     Instant::from_nanos(unix_nanos())
 }
 
 /// Wall clock that detects steps of the system clock.
 #[derive(Clone, Debug)]
-pub(crate) struct WallClock {
+pub struct WallClock {
     monotonic: Clock,
     /// Longest step that passes.
     tolerance: Duration,
@@ -26,18 +26,18 @@ pub(crate) struct WallClock {
 
 /// Step of the wall clock since the last look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ClockStep {
+pub struct ClockStep {
     /// Time that a clock without the step would show.
-    pub(crate) expected: Instant,
+    pub expected: Instant,
     /// Length of the step.
-    pub(crate) len: Duration,
+    pub len: Duration,
     /// True if the clock was set forward.
-    pub(crate) is_forward: bool,
+    pub is_forward: bool,
 }
 
 impl WallClock {
     /// Returns a clock that reports steps of more than `tolerance`, and of more than one second.
-    pub(crate) fn start(tolerance: Duration) -> Self {
+    pub fn start(tolerance: Duration) -> Self {
         let (monotonic, start) = (Clock::start(), wall_now());
         Self {
             monotonic,
@@ -48,23 +48,23 @@ impl WallClock {
     }
 
     /// Returns the time, or the step if the clock was set since the last look.
-    pub(crate) fn now(&mut self) -> Result<Instant, ClockStep> {
+    pub fn now(&mut self) -> Result<Instant, ClockStep> {
         let monotonic = self.monotonic.now();
         self.look(wall_now(), monotonic)
     }
 
     /// Returns the time. The steps of the clock are left out until it is set back.
-    pub(crate) fn steady_now(&mut self) -> Instant {
+    pub fn steady_now(&mut self) -> Instant {
         self.now().unwrap_or_else(|step| step.expected)
     }
 
     /// Returns the monotonic time since the start.
-    pub(crate) fn elapsed(&self) -> Duration {
+    pub fn elapsed(&self) -> Duration {
         self.monotonic.now().since(Instant::ZERO)
     }
 
     /// Returns the wall-clock time of the start and the monotonic time since then.
-    pub(crate) fn since_start(&self) -> Instant {
+    pub fn since_start(&self) -> Instant {
         self.start + self.elapsed()
     }
 

@@ -4,44 +4,44 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lighthaul_base::{Instant, Rate};
+use lighthaul_domains::devices::Carried;
+use lighthaul_domains::{DeviceFault, Devices};
 use lighthaul_stargate::{Key, RateChange, Segment};
-
-use super::contract::{DeviceFault, Devices};
 
 /// Devices that only record their calls. Clones share the record.
 #[derive(Clone, Debug, Default)]
-pub struct RecordingDevices {
+pub(crate) struct RecordingDevices {
     recorded: Arc<Mutex<Recorded>>,
 }
 
 /// Calls and rates of recording devices.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Recorded {
+pub(crate) struct Recorded {
     /// Number of resets.
-    pub resets: u64,
+    pub(crate) resets: u64,
     /// Changes in their order, each with its time.
-    pub changes: Vec<(Instant, RateChange)>,
+    pub(crate) changes: Vec<(Instant, RateChange)>,
     /// Present rates.
-    pub rates: BTreeMap<(Key, u8), (Segment, Rate)>,
+    pub(crate) rates: BTreeMap<(Key, u8), (Segment, Rate)>,
     /// Interfaces that are reported as empty while there are no rates.
-    pub empty: BTreeSet<String>,
+    pub(crate) empty: BTreeSet<String>,
     /// Circuits whose next change fails.
-    pub failing: Vec<(Key, u8)>,
+    pub(crate) failing: Vec<(Key, u8)>,
 }
 
 impl RecordingDevices {
     /// Returns the changes that were recorded so far.
-    pub fn recorded(&self) -> Recorded {
+    pub(crate) fn recorded(&self) -> Recorded {
         self.lock().clone()
     }
 
     /// Lets the next change of a circuit fail.
-    pub fn fail_next(&self, circuit: (Key, u8)) {
+    pub(crate) fn fail_next(&self, circuit: (Key, u8)) {
         self.lock().failing.push(circuit);
     }
 
     /// Reports an interface as empty while there are no rates.
-    pub fn report_empty(&self, interface: &str) {
+    pub(crate) fn report_empty(&self, interface: &str) {
         self.lock().empty.insert(interface.to_owned());
     }
 
@@ -77,6 +77,13 @@ impl Devices for RecordingDevices {
             };
         }
         faults
+    }
+
+    fn carried(&self) -> Vec<Arc<Carried>> {
+        let recorded = self.lock();
+        let rates = recorded.rates.iter();
+        let rates = rates.map(|(circuit, (_, rate))| (*circuit, Some(rate.as_bps())));
+        vec![Arc::new(rates.collect())]
     }
 
     fn empty(&self) -> BTreeSet<String> {
