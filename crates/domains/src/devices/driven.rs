@@ -29,7 +29,7 @@ use tracing::warn;
 use super::contract::{Carried, DeviceFault, Devices};
 use super::inspections::Inspections;
 use super::interfaces::{Interfaces, NewRate, Time};
-use super::link_book::{LONG_WAIT, LinkBook};
+use super::link_book::{LONG_WAIT, LinkBook, STUCK_WAIT};
 use super::segment_circuit::SegmentCircuit;
 use super::shared_link::{RouteRates, sum_of};
 use super::wanted::{Wanted, last_ends};
@@ -346,7 +346,9 @@ impl DrivenDevices {
         let wanted = self.wanted.values().map(|one| one.segment);
         let wanted: BTreeSet<Segment> = wanted.collect();
         self.inspections.retain(|segment| wanted.contains(segment));
-        let lasting = self.inspections.note(now(), &readings, &self.failed);
+        let lasting = self
+            .inspections
+            .note(now(), &readings, &self.failed, &self.waiting);
         let lost = self.wanted.iter();
         let lost = lost.filter(|(_, one)| lasting.contains(&one.segment));
         let fault = |(circuit, one): (&(Key, u8), &Wanted)| {
@@ -458,7 +460,7 @@ impl DrivenDevices {
         let mut faults = Vec::new();
         for (circuit, one) in asked {
             let guard = self.interfaces.guard_of(one.segment);
-            let longest = self.links.longest_wait(one.segment).max(guard + LONG_WAIT);
+            let longest = self.links.longest_wait(one.segment).max(guard + STUCK_WAIT);
             if one.since.is_none_or(|since| now.since(since) < longest) {
                 continue;
             }

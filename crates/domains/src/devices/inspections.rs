@@ -1,8 +1,8 @@
 //! Inspections of devices after the start.
 //!
 //! A device may lose a circuit or change it without a call of its driver: by a restart, or by another client. Each device
-//! is inspected from time to time. A circuit that differs is set again with the next call. One that still differs in the
-//! third inspection in a row is a fault of the device.
+//! is inspected from time to time. A circuit that differs is set again with the next call. One that differs in all
+//! inspections of two minutes is a fault of the device: a device that restarts needs some time.
 //!
 //! A device that cannot be read keeps its paths: light may pass although the management network is down.
 
@@ -18,8 +18,8 @@ use tracing::{info, warn};
 pub(super) struct Inspections {
     /// Time of the next inspection; none before the start.
     due: Option<Instant>,
-    /// Circuits that differ, with the number of inspections in a row.
-    differing: BTreeMap<Segment, u32>,
+    /// Circuits that differ, with the number of inspections in a row, and the time of the first one.
+    differing: BTreeMap<Segment, (u32, Instant)>,
     /// Circuits that are set again with the next call.
     unrepaired: BTreeSet<Segment>,
     /// Interfaces that could not be read, with the reasons.
@@ -85,12 +85,14 @@ impl Inspections {
         self.differing.contains_key(&segment)
     }
 
-    /// Notes an inspection. Circuits in `failed` are tried again anyway. Returns the circuits that could not be repaired.
+    /// Notes an inspection. Circuits in `failed` are tried again anyway, and those in `waiting` cannot be set yet. Returns
+    /// the circuits that could not be repaired.
     pub(super) fn note(
         &mut self,
         now: Instant,
         readings: &Readings,
         failed: &BTreeMap<Segment, String>,
+        waiting: &BTreeMap<Segment, Instant>,
     ) -> BTreeSet<Segment> {
         self.note_interfaces(readings);
         for (segment, reading) in &readings.circuits {
@@ -108,8 +110,11 @@ impl Inspections {
                 continue;
             }
             self.unrepaired.insert(*segment);
-            let count = self.differing.entry(*segment).or_default();
+            let (count, since) = self.differing.entry(*segment).or_insert((0, now));
             *count = count.saturating_add(1);
+            if waiting.contains_key(segment) {
+                *since = now;
+            }
             if *count == 1 {
                 let bps = |rate: Option<Rate>| rate.map_or(0, Rate::as_bps);
                 let (found_bps, set_bps) = (bps(reading.found), bps(reading.set));
@@ -127,7 +132,7 @@ impl Inspections {
         let lasting = self
             .differing
             .iter()
-            .filter(|(_, count)| **count >= INSPECTIONS);
+            .filter(|(_, (count, since))| *count >= INSPECTIONS && now.since(*since) >= LOST_MAX);
         lasting.map(|(segment, _)| *segment).collect()
     }
 
@@ -164,5 +169,6 @@ const INTERVAL: Duration = Duration::from_secs(30);
 const RETRY: Duration = Duration::from_secs(10);
 /// Time that an inspection may take before the next change, as that of a scheduler.
 const INSPECT_TIME: Duration = Duration::from_millis(250);
-/// Number of inspections in a row after which a circuit that differs is a fault.
+/// Number of inspections in a row, and their time, after which a circuit that differs is a fault.
 const INSPECTIONS: u32 = 3;
+const LOST_MAX: Duration = Duration::from_mins(2);

@@ -395,6 +395,13 @@ impl Interfaces {
             self.cleaning
                 .note(&interface, found.as_ref(), fault.as_ref());
             if let Some(found) = found {
+                // what the device has lost is set again
+                for (segment, _) in kept.values() {
+                    if !found.kept.iter().any(|(one, _)| one == segment) {
+                        self.present.remove(segment);
+                        self.timers.remove(segment);
+                    }
+                }
                 self.take_over(now, &interface, found, links);
             }
         }

@@ -92,7 +92,7 @@ impl LinkBook {
     }
 
     /// Returns the longest time for which an increase of a circuit may wait for its links: the guard times of their
-    /// interfaces, and some seconds. Interfaces that were not read yet have more time.
+    /// interfaces, and some minutes.
     pub(super) fn longest_wait(&self, segment: Segment) -> Duration {
         let content = self.lock();
         let links = content.links.iter().filter(|link| link.carries(segment));
@@ -105,8 +105,7 @@ impl LinkBook {
         let guards = content.longest.values();
         let guards = guards.filter(|(_, segments)| is_here(segments));
         let guard = guards.map(|(guard, _)| *guard).max().unwrap_or_default();
-        let is_unread = links.iter().any(|link| content.old.has_unknown(link));
-        guard + if is_unread { UNREAD_WAIT } else { LONG_WAIT }
+        guard + STUCK_WAIT
     }
 
     /// Notes the circuits from before the start that an interface with this guard time had. Those of `known` pairs of
@@ -276,10 +275,11 @@ impl Content {
     }
 }
 
-/// Time after which an increase that waits for capacity is a fault, in addition to the guard times.
+/// Time after which an increase that waits for capacity is logged.
 pub(super) const LONG_WAIT: Duration = Duration::from_secs(5);
-/// The same while a device has not been read since the start, which may take long.
-const UNREAD_WAIT: Duration = Duration::from_mins(1);
+/// Time after which an increase that waits for capacity is a fault, in addition to the guard times: longer than any call of
+/// a driver, since a healthy device may be slow, such as one that waits for light.
+pub(super) const STUCK_WAIT: Duration = Duration::from_mins(3);
 
 #[cfg(test)]
 mod tests {

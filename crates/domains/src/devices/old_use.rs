@@ -37,12 +37,6 @@ impl OldUse {
         self.left.insert(interface.to_owned(), left);
     }
 
-    /// Returns true if the circuits of an interface of the link are not known yet.
-    pub(super) fn has_unknown(&self, link: &SharedLink) -> bool {
-        let mut unknown = self.unknown.values();
-        unknown.any(|(_, segments)| segments.iter().any(|one| link.carries(*one)))
-    }
-
     /// Returns the capacity of a link that these circuits may use.
     pub(super) fn in_use(&self, link: &SharedLink) -> u64 {
         let unknown = self.unknown.values();

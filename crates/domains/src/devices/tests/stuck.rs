@@ -45,23 +45,23 @@ fn circuit(id: u128) -> (lighthaul_stargate::Key, u8) {
 fn increase_that_a_refused_removal_blocks_is_a_fault_after_the_guard_time() {
     let (mut first, mut second) = stuck();
     assert_eq!(second.apply(1000, &[change(3, NEXT, 60)]), []);
-    assert_eq!(second.apply(7999, &[]), []);
-    let faults = second.apply(8000, &[]);
+    assert_eq!(second.apply(182_999, &[]), []);
+    let faults = second.apply(183_000, &[]);
     assert_eq!(circuits(&faults), [circuit(3)]);
     assert!(faults[0].why.contains("link a-b"), "{faults:?}");
     assert!(faults[0].why.contains("port 3 to port 4"), "{faults:?}");
     // it is reported once, and the other path keeps its rate
-    assert_eq!(second.apply(9000, &[]), []);
+    assert_eq!(second.apply(184_000, &[]), []);
     assert_eq!(second.mbps(NEXT), 20);
     // a later path has the same time
     let next = [change(3, NEXT, 0), change(4, NEXT, 70)];
-    assert_eq!(second.apply(10_000, &next), []);
-    assert_eq!(second.apply(16_999, &[]), []);
-    assert_eq!(circuits(&second.apply(17_000, &[])), [circuit(4)]);
+    assert_eq!(second.apply(190_000, &next), []);
+    assert_eq!(second.apply(371_999, &[]), []);
+    assert_eq!(circuits(&second.apply(372_000, &[])), [circuit(4)]);
     // once the circuit is gone, the capacity can be used
     first.device.fail_removals(0);
-    assert_eq!(first.apply(18_000, &[]), []);
-    assert_eq!(second.apply(20_000, &[]), []);
+    assert_eq!(first.apply(380_000, &[]), []);
+    assert_eq!(second.apply(382_000, &[]), []);
     assert_eq!(second.mbps(NEXT), 90);
 }
 
@@ -72,8 +72,8 @@ fn path_that_needs_less_is_no_fault_while_another_one_waits() {
     assert_eq!(second.apply(1000, &changes), []);
     // also if the path that waits needs less in the meantime
     assert_eq!(second.apply(4000, &[change(3, NEXT, 50)]), []);
-    assert_eq!(circuits(&second.apply(8000, &[])), [circuit(3)]);
-    assert_eq!(second.apply(90_000, &[]), []);
+    assert_eq!(circuits(&second.apply(183_000, &[])), [circuit(3)]);
+    assert_eq!(second.apply(400_000, &[]), []);
 }
 
 #[test]
@@ -87,19 +87,30 @@ fn increase_beside_an_old_circuit_that_cannot_be_removed_is_a_fault() {
     });
     interface.device.fail_removals(usize::MAX);
     assert_eq!(interface.reset(0, &[change(1, ENDED, 300)]), []);
-    assert_eq!(interface.apply(6999, &[]), []);
-    let faults = interface.apply(7000, &[]);
+    assert_eq!(interface.apply(181_999, &[]), []);
+    let faults = interface.apply(182_000, &[]);
     assert_eq!(circuits(&faults), [change(1, ENDED, 1).circuit]);
     assert!(faults[0].why.contains("its interface"), "{faults:?}");
 }
 
 #[test]
-fn increase_waits_longer_for_a_device_that_was_not_read_yet() {
+fn increase_waits_for_a_device_that_is_read_late() {
     let links = LinkBook::new(&[link("a-b", &[(ENDED, 0), (NEXT, 0)])]);
     let most = Rate::from_mbps(1000);
     links.expect(("eth1", GUARD), most, BTreeSet::from([ENDED]));
+    let mut first = Interface::new(&links, &[ENDED], GUARD);
     let mut second = Interface::new(&links, &[NEXT], Duration::ZERO);
     assert_eq!(second.reset(0, &[change(3, NEXT, 60)]), []);
-    assert_eq!(second.apply(61_999, &[]), []);
-    assert_eq!(circuits(&second.apply(62_000, &[])), [circuit(3)]);
+    assert_eq!(second.apply(100_000, &[]), []);
+    assert_eq!(second.mbps(NEXT), 0);
+    // it has a circuit of an earlier run
+    first.device.install(InstalledCircuit {
+        id: id_of(ENDED),
+        flow: None,
+        rate: Some(Rate::from_mbps(80)),
+    });
+    assert_eq!(first.reset(100_000, &[]), []);
+    assert_eq!(second.apply(101_999, &[]), []);
+    assert_eq!(second.apply(102_000, &[]), []);
+    assert_eq!(second.mbps(NEXT), 60);
 }
