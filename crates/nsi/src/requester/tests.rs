@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use lighthaul_booking_client::https::ServerTrust;
 use lighthaul_booking_client::json::Timestamp;
+use lighthaul_io::host::wait::pause;
 
 use super::{Inbox, LeaseError, Requester, RequesterConfig, Step};
 use crate::message::body::QueryKind;
@@ -79,7 +80,7 @@ fn scripted(turns: Vec<Turn>) -> (Requester, JoinHandle<Vec<String>>) {
     let server = thread::spawn(move || {
         let mut requests = Vec::new();
         for (response, confirmation) in turns {
-            let (tcp, _) = listener.accept().unwrap();
+            let tcp = next(&listener);
             let request = read(&tcp);
             let envelope = Envelope::decode(request.as_bytes(), 1 << 20).unwrap();
             let correlation = envelope.header.unwrap().correlation_id;
@@ -96,6 +97,19 @@ fn scripted(turns: Vec<Turn>) -> (Requester, JoinHandle<Vec<String>>) {
         requests
     });
     (requester, server)
+}
+
+/// Returns the next connection, which must come within a minute.
+fn next(listener: &TcpListener) -> TcpStream {
+    listener.set_nonblocking(true).unwrap();
+    for _ in 0..6000 {
+        if let Ok((tcp, _)) = listener.accept() {
+            tcp.set_nonblocking(false).unwrap();
+            return tcp;
+        }
+        pause(Duration::from_millis(10));
+    }
+    panic!("the requester has sent too few requests");
 }
 
 fn accept(inbox: &Inbox, header: Header, message: Message) {
@@ -281,6 +295,8 @@ fn lost_confirmation_is_replaced_by_a_query() {
     assert_eq!(requester.operate(Operation::Commit, "c-1"), Ok(()));
     let requests = server.join().unwrap();
     assert_eq!(names(&requests), ["reserveCommit", "querySummarySync"]);
+    // the other connections of the requester do not matter
+    assert!(requests[1].contains("<connectionId>c-1</connectionId>"));
 }
 
 #[test]
