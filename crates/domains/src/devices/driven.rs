@@ -221,12 +221,29 @@ impl DrivenDevices {
     fn raise(&mut self, now: Time<'_>, higher: &[Sum<'_>], faults: &mut BTreeMap<Segment, String>) {
         let since = std::mem::take(&mut self.waiting);
         let logged = std::mem::take(&mut self.waiting_for_link);
+        let is_again = |(segment, _): &Sum<'_>| self.failed.contains_key(*segment);
+        // the capacity of a circuit whose change has failed is uncertain until it is set
+        let (again, others): (Vec<_>, Vec<_>) = higher.iter().copied().partition(is_again);
+        for part in [again, others] {
+            let ready = self.ready(now, &part, (&since, &logged), faults);
+            self.change_all(now, &ready, faults);
+        }
+    }
+
+    /// Returns the increases for which there is capacity. The others wait.
+    fn ready<'a>(
+        &mut self,
+        now: Time<'_>,
+        higher: &[Sum<'a>],
+        (since, logged): (&BTreeMap<Segment, Instant>, &BTreeMap<Segment, bool>),
+        faults: &mut BTreeMap<Segment, String>,
+    ) -> Vec<Sum<'a>> {
         let segments: Vec<Segment> = higher.iter().map(|(segment, _)| **segment).collect();
         let mut used = self.interfaces.used(&segments);
         let mut ready = Vec::new();
         for (segment, rates) in higher {
             if self.is_stopping() {
-                return;
+                return Vec::new();
             }
             let more = sum_of(rates).saturating_sub(self.interfaces.present_bps(**segment));
             let begun = since.get(segment).copied().unwrap_or_else(now);
@@ -249,7 +266,7 @@ impl DrivenDevices {
                 self.waiting.insert(**segment, begun);
             }
         }
-        self.change_all(now, &ready, faults);
+        ready
     }
 
     /// Sets a circuit that waits for a link to the rates that its routes keep.
