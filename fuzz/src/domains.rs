@@ -1,7 +1,7 @@
 //! Decoders of the control socket of a domain: questions and answers, end points, and IDs of paths.
 
 use lighthaul_domains::control::{Answer, Endpoint, PathId, Question};
-use lighthaul_domains::service::IdPrefix;
+use lighthaul_stargate::IdPrefix;
 
 /// Reads a question and an answer. What is read survives its line.
 pub fn message(octets: &[u8]) {

@@ -3,7 +3,8 @@
 //! - [`topology`]: nodes, links and interfaces; [`path`]: shortest paths over them
 //! - [`capacity`]: free rate of one link over time, stored in `blocks`; `cursor` reads it in order
 //! - `resource`: capacity of one link, divided into shares and reduced by outages; `view`: capacity of a path
-//! - [`request`], [`grant`], [`refusal`]: request and possible answers; [`guard`], [`freed_capacity`]: guard times
+//! - [`request`], [`grant`], [`refusal`]: request and possible answers; [`guard`], [`freed_capacity`]: guard times;
+//!   [`circuit_timer`]: timer of a circuit at its device
 //! - [`booking`]: one granted request; `booking_index`: index of all bookings; [`calendar`]: books and lists them
 //! - [`change`]: release, extend, shrink and repack bookings; [`rate_limit`]: rates that a move may not exceed
 //! - [`outage`], [`displaced`]: planned outages, and the bookings that they displace
@@ -20,6 +21,7 @@ mod booking_index;
 pub mod calendar;
 pub mod capacity;
 pub mod change;
+pub mod circuit_timer;
 pub mod config;
 pub mod counted;
 mod counter_offer;

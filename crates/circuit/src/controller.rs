@@ -6,16 +6,17 @@
 //! created and removed, and the device inspected, when no change is due.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::mem;
 use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate};
+use lighthaul_calendar::circuit_timer::Timer;
 use lighthaul_calendar::freed_capacity::FreedCapacity;
 
 use crate::circuit::{Circuit, CircuitId};
 use crate::driver::{Capabilities, InstalledCircuit};
 use crate::error::{Cause, Conflict, Error, Misuse, Result};
 use crate::flow::Flow;
-use crate::timer::Timer;
 
 /// Circuits of one device, and their state at the device.
 #[derive(Debug)]
@@ -123,28 +124,26 @@ impl Controller {
     /// Creates the controller of a device with the given capabilities. Its first work is an inspection.
     pub fn new(capabilities: Capabilities) -> Result<Self> {
         capabilities.check()?;
-        Ok(Self {
+        Ok(Self::empty(capabilities, FreedCapacity::default()))
+    }
+
+    const fn empty(capabilities: Capabilities, freed: FreedCapacity<Option<Flow>>) -> Self {
+        Self {
             capabilities,
             entries: BTreeMap::new(),
             stale: Vec::new(),
             was_inspected: false,
             inspect_at: Instant::ZERO,
-            freed: FreedCapacity::default(),
+            freed,
             asked_at: Instant::ZERO,
             events: VecDeque::new(),
             overflow: 0,
-        })
+        }
     }
 
     /// Forgets all circuits and events, as after [`Self::new`]. Capacity that was freed stays in use for its guard time.
     pub(crate) fn forget(&mut self) {
-        self.entries.clear();
-        self.stale.clear();
-        self.was_inspected = false;
-        self.inspect_at = Instant::ZERO;
-        self.asked_at = Instant::ZERO;
-        self.events.clear();
-        self.overflow = 0;
+        *self = Self::empty(self.capabilities, mem::take(&mut self.freed));
     }
 
     /// Adds `circuit` until `lease_till`, or replaces the vector of an existing circuit.
@@ -284,7 +283,7 @@ impl Controller {
         let event = match answer {
             Ok(()) => {
                 entry.timer = timer;
-                let before = std::mem::replace(&mut entry.installed, Installed::Rate(rate));
+                let before = mem::replace(&mut entry.installed, Installed::Rate(rate));
                 if let Installed::Rate(before) = before {
                     let (rates, flow) = ([before, rate].map(bps_of), entry.circuit.flow);
                     self.freed
@@ -392,7 +391,7 @@ impl Controller {
     /// Returns the next event.
     pub fn poll_event(&mut self) -> Option<Event> {
         if self.overflow > 0 {
-            return Some(Event::Overflow(std::mem::take(&mut self.overflow)));
+            return Some(Event::Overflow(mem::take(&mut self.overflow)));
         }
         self.events.pop_front()
     }

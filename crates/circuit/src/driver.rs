@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::circuit::{Circuit, CircuitId};
 use crate::error::{Error, Misuse, Result};
 use crate::flow::Flow;
-use crate::timer::{TIMER_MAX_MIN, TIMER_SLACK};
+use lighthaul_calendar::circuit_timer::{TIMER_MAX_MIN, TIMER_SLACK};
 
 /// Driver of one device. It has no clock: its owner calls it at the times of changes, even if the device has timers.
 ///

@@ -3,7 +3,6 @@
 //! - [`circuit`]: packets and rates that a device enforces; [`flow`]: packets of a circuit
 //! - [`driver`]: interface to one device; [`linux`]: an interface of this host; [`exec`]: a program for any device;
 //!   [`tl1`]: a switch that speaks TL1; [`sim_device`]: a simulated device
-//! - [`timer`]: timer of a circuit at its device
 //! - [`controller`]: schedule of one device as a machine; [`agent`]: one thread for each device
 //! - `switched_controller`: controller that is disabled while another program controls its device
 //! - [`conformance`]: the suite that every driver passes
@@ -20,5 +19,4 @@ pub mod flow;
 pub mod linux;
 pub mod sim_device;
 mod switched_controller;
-pub mod timer;
 pub mod tl1;

@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
+use crate::read_ahead::ReadAhead;
 use lighthaul_base::{Instant, Trc};
 use lighthaul_copy::message::{Announced, Message};
 use lighthaul_copy::monitor::{Counts, nanos};
@@ -16,7 +17,6 @@ use lighthaul_copy::thread_group::CHECK_INTERVAL;
 use lighthaul_copy::watch::CopyEvent;
 use lighthaul_io::drive::{Lane, Next, Owner, Share, run};
 use lighthaul_io::error::Error as World;
-use lighthaul_io::store::read_ahead::ReadAhead;
 use lighthaul_io::store::waits::Waits;
 use lighthaul_parts::transfer_rate::PassBegin;
 use lighthaul_session::error::Error;

@@ -8,7 +8,7 @@
 //! - `removals`: removal of files that are in place
 //! - `delta`: search of changed files for what the receiver has; `deltas`: files that wait for it
 //! - `held`: digests of ranges that the receiver holds from an earlier run; `holes`: check of holes
-//! - `lane`: objects of one lane; `source`: their bytes from files; `circuit_lock`: turns of the lanes on a circuit
+//! - `lane`: objects of one lane; `source`: their bytes from files; `read_ahead`: the next ones in memory; `circuit_lock`: turns of the lanes on a circuit
 pub mod sender;
 
 mod circuit_lock;
@@ -22,6 +22,7 @@ mod lane;
 mod path_setup;
 mod queue;
 mod rate_control;
+mod read_ahead;
 mod removals;
 mod scan;
 mod settings;

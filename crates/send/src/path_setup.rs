@@ -8,6 +8,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::Scope;
 use std::time::Duration;
 
+use crate::read_ahead::ReadAhead;
 use lighthaul_base::{Instant, Rate};
 use lighthaul_copy::budget::Budget;
 use lighthaul_copy::message::Message;
@@ -16,7 +17,6 @@ use lighthaul_io::control::Control;
 use lighthaul_io::drive::Lane;
 use lighthaul_io::host::wait::pause;
 use lighthaul_io::net::udp::Udp;
-use lighthaul_io::store::read_ahead::ReadAhead;
 use lighthaul_session::choose::{Choice, PathFacts, are_few, choose, is_little};
 use lighthaul_session::dialog::Dialog;
 use lighthaul_session::error::Error;

@@ -9,13 +9,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
+use crate::read_ahead::Source;
 use lighthaul_copy::error::Fault;
 use lighthaul_copy::report::Report;
 use lighthaul_copy::work::Work;
 use lighthaul_files::digest::{DigestKind, Digester};
 use lighthaul_files::source_store::{SourceFile, Sources, unreadable};
 use lighthaul_io::error::Error as World;
-use lighthaul_io::store::read_ahead::Source;
 use lighthaul_session::error::{Code, Error};
 
 use super::queue::PlannedObject;
@@ -87,7 +87,7 @@ impl Reading {
         let piece = self.plan.layout.pieces()[index];
         let offset = piece.offset + at;
         // what was lost is read again, alone
-        let is_again = self.done[index].is_some();
+        let is_again = self.done.get(index).is_none_or(Option::is_some);
         let till = (!is_again).then_some(piece.end());
         let done = match self
             .file(sources, index)

@@ -61,8 +61,8 @@ pub struct Timing {
 }
 
 impl Timing {
-    /// Returns true if every timer makes progress, this domain's holds are within the limit for neighbors, and ended
-    /// vectors are known for as long as a neighbor with another clock asks for them.
+    /// Returns true if every timer makes progress, and this domain's holds are within the limit for neighbors. Ended vectors
+    /// must be known for as long as a neighbor with another clock asks for them.
     pub fn is_valid(&self) -> bool {
         let least = self.query.min(self.hold).min(self.retry).min(self.refresh);
         !least.is_zero()

@@ -44,7 +44,7 @@ impl Pair {
             let key = &keys[other - 1];
             let text = format!(
                 "domain = {me}\nname = \"d{me}\"\nlisten = \"127.0.0.1:0\"\nkey = \"{me}.key\"\nstore = \"{me}.db\"\n\
-                 [timing]\nquery = \"1s\"\nhold = \"2s\"\ndecide = \"1s\"\nretry = \"100ms\"\nlinger = \"1s\"\n\
+                 [timing]\nquery = \"1s\"\nhold = \"2s\"\ndecide = \"1s\"\nretry = \"100ms\"\n\
                  [[port]]\nnumber = 12\nnode = \"core\"\ncapacity = \"1Gb/s\"\n\
                  [[port]]\nnumber = 10{me}\nnode = \"core\"\ncapacity = \"1Gb/s\"\n\
                  [[neighbor]]\ndomain = {other}\nname = \"d{other}\"\nkey = \"{key}\"\n{address}\

@@ -360,7 +360,7 @@ to = 3
 both = true
 "#;
 /// Short timers, so that a path starts soon. A loaded machine keeps them.
-const TIMING: &str = "[timing]\nquery = \"1s\"\nhold = \"2s\"\ndecide = \"1s\"\nretry = \"100ms\"\nrefresh = \"1s\"\nlinger = \"1s\"";
+const TIMING: &str = "[timing]\nquery = \"1s\"\nhold = \"2s\"\ndecide = \"1s\"\nretry = \"100ms\"\nrefresh = \"1s\"\nlinger = \"6s\"";
 /// Driver that keeps circuits in a file, lets packets pass while there are some, and limits their rate.
 const DRIVER: &str = r#"#!/bin/sh
 file=${0%.sh}.json; [ -s "$file" ] || echo '[]' > "$file"

@@ -168,11 +168,11 @@ fn translate(mut client: TcpStream, server: &str, uploads: &Uploads) -> Option<(
     };
     let value = |name: &str| query.split('&').find_map(|pair| pair.strip_prefix(name));
     let answer = match (method, value("partNumber="), value("uploadId=")) {
-        ("PUT", Some(number), _) => tagged(send(
+        ("PUT", Some(number), _) => tagged(&send(
             &format!("PUT {path}.part{number}?X-Goog-Algorithm=x"),
             &body,
         )?),
-        ("PUT", None, _) => tagged(send(&format!("PUT {path}?X-Goog-Algorithm=x"), &body)?),
+        ("PUT", None, _) => tagged(&send(&format!("PUT {path}?X-Goog-Algorithm=x"), &body)?),
         ("POST", _, Some(_)) => {
             let time = uploads.lock().unwrap().remove(path)?;
             let parts = String::from_utf8_lossy(&body)
@@ -243,7 +243,7 @@ fn document(text: &str) -> Vec<u8> {
 }
 
 /// Adds the version that the XML interface returns for what was written.
-fn tagged(answer: Vec<u8>) -> Vec<u8> {
+fn tagged(answer: &[u8]) -> Vec<u8> {
     let end = answer.windows(2).position(|two| two == b"\r\n").unwrap();
     [&answer[..end], b"\r\nETag: \"x\"", &answer[end..]].concat()
 }

@@ -25,7 +25,8 @@ use super::problem::Problem;
 use super::view::{PathView, StatusView};
 use crate::config::DomainConfig;
 use crate::error::Error;
-use crate::service::{Handle, IdPrefix, ReservationStatus, Ticket};
+use crate::service::{Handle, ReservationStatus, Ticket};
+use lighthaul_stargate::IdPrefix;
 
 /// Service for one caller.
 pub(super) struct Caller {

@@ -9,10 +9,10 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate};
+use lighthaul_calendar::circuit_timer::Timer;
 use lighthaul_circuit::circuit::{Circuit, CircuitId};
 use lighthaul_circuit::driver::{Change, Driver};
 use lighthaul_circuit::flow::Flow;
-use lighthaul_circuit::timer::Timer;
 use lighthaul_stargate::{Key, Segment};
 use tracing::warn;
 

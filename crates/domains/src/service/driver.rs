@@ -7,14 +7,13 @@ use std::time::Duration;
 use lighthaul_base::Instant;
 use lighthaul_io::crypto::identity::Fingerprint;
 use lighthaul_stargate::{
-    CalendarResources, Domain, Key, Outcome, Output, Record, Reservation, Segment,
+    CalendarResources, Domain, IdPrefix, Key, Outcome, Output, Record, Reservation, Segment,
 };
 use tracing::{debug, warn};
 
 use super::callers::Callers;
 use super::device_record::DeviceRecord;
 use super::event::Event;
-use super::id_prefix::IdPrefix;
 use super::status::{ReservationStatus, Status};
 use crate::config::DomainConfig;
 use crate::device_thread::DeviceOrders;

@@ -2,9 +2,8 @@
 
 use std::sync::mpsc::SyncSender;
 
-use lighthaul_stargate::{CorrelationId, DomainId, Key, Message, Outcome, Request};
+use lighthaul_stargate::{CorrelationId, DomainId, IdPrefix, Key, Message, Outcome, Request};
 
-use super::id_prefix::IdPrefix;
 use super::places::Place;
 use super::status::{ReservationStatus, Status};
 

@@ -3,10 +3,9 @@
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
-use lighthaul_stargate::{CorrelationId, Outcome, Request};
+use lighthaul_stargate::{CorrelationId, IdPrefix, Outcome, Request};
 
 use super::event::Event;
-use super::id_prefix::IdPrefix;
 use super::status::{ReservationStatus, Status};
 use crate::error::Error;
 use crate::random::random_u128;

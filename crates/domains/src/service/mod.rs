@@ -9,7 +9,7 @@
 //! thread ends if the store fails: what was not stored was not sent either.
 //!
 //! - [`Service`]: start and end; [`Handle`]: calls, from any thread; [`Ticket`]: outcomes of one request
-//! - [`IdPrefix`]: first digits of an ID; [`Status`]: links and reservations; `event`: events for the thread
+//! - [`Status`]: links and reservations; `event`: events for the thread
 //! - `places`: room of each neighbor in the queue; `driver`: turns of the thread; `callers`: users that wait for outcomes; `device_record`: devices that may have
 //!   circuits
 
@@ -18,12 +18,10 @@ mod device_record;
 mod driver;
 mod event;
 mod handle;
-mod id_prefix;
 mod places;
 mod running;
 mod status;
 
 pub use handle::{Handle, Ticket};
-pub use id_prefix::IdPrefix;
 pub use running::Service;
 pub use status::{ReservationStatus, Status};

@@ -1,12 +1,11 @@
 //! Bytes of the object that a machine moves.
 //!
 //! - [`access`]: access to them, [`Store`]; [`memory`]: an object in memory
-//! - [`read_ahead`]: the sender's store; [`blocks`]: the receiver's; [`block`]: aligned memory
+//! - [`blocks`]: the receiver's; [`block`]: aligned memory; [`waits`]: time that a store waits for another thread
 pub mod access;
 pub mod block;
 pub mod blocks;
 pub mod memory;
-pub mod read_ahead;
 pub mod waits;
 
 pub use access::Store;

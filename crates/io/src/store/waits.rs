@@ -30,7 +30,7 @@ impl Waits {
     }
 
     /// Receives from `channel`. A wait is counted.
-    pub(super) fn receive<T>(&self, channel: &Receiver<T>) -> Result<T, RecvError> {
+    pub fn receive<T>(&self, channel: &Receiver<T>) -> Result<T, RecvError> {
         match channel.try_recv() {
             Ok(there) => Ok(there),
             Err(TryRecvError::Disconnected) => Err(RecvError),

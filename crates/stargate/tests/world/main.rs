@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test")]
 
 mod checks;
+mod detours;
 mod limits;
 mod lost_contact;
 mod misbehavior;

@@ -1,6 +1,6 @@
 //! Timer by which a device itself closes a circuit, even if its agent is lost.
 
-use std::time::Duration;
+use core::time::Duration;
 
 use lighthaul_base::Instant;
 

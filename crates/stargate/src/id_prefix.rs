@@ -1,6 +1,8 @@
 //! First digits of correlation IDs, as people type them.
 
-use lighthaul_stargate::CorrelationId;
+use alloc::string::String;
+
+use crate::key::CorrelationId;
 
 /// First hexadecimal digits of correlation IDs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

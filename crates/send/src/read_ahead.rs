@@ -11,15 +11,14 @@ use std::sync::mpsc::{Receiver, RecvError, SyncSender, sync_channel};
 use std::thread;
 
 use lighthaul_base::{Endpoint, Span};
-
-use crate::error::Error;
-use crate::host::panics;
-use crate::store::Store;
-use crate::store::block::Block;
-use crate::store::waits::Waits;
+use lighthaul_io::error::Error;
+use lighthaul_io::host::panics;
+use lighthaul_io::store::Store;
+use lighthaul_io::store::block::Block;
+use lighthaul_io::store::waits::Waits;
 
 /// Origin of objects' bytes, one object after another.
-pub trait Source: Send + 'static {
+pub(crate) trait Source: Send + 'static {
     /// Description of an object, passed to [`Source::begin`].
     type Object: Send + 'static;
 
@@ -60,7 +59,7 @@ struct Front {
 }
 
 /// Store that reads ahead of a machine, which sends in ascending order, pass after pass.
-pub struct ReadAhead<S: Source> {
+pub(crate) struct ReadAhead<S: Source> {
     requests: SyncSender<Job<S::Object>>,
     ready: Receiver<Result<Batch, Error>>,
     waits: Waits,
@@ -80,7 +79,7 @@ pub struct ReadAhead<S: Source> {
 
 impl<S: Source> ReadAhead<S> {
     /// Starts a thread that reads `source` in packets of `packet_len` bytes (at most 1 MiB), with `memory` for buffers.
-    pub fn start(source: S, packet_len: u32, memory: usize) -> Result<Self, Error> {
+    pub(crate) fn start(source: S, packet_len: u32, memory: usize) -> Result<Self, Error> {
         let batches = (memory / BATCH_BYTES).clamp(BATCHES_MIN, BATCHES_MAX);
         let (requests, asked) = sync_channel::<Job<S::Object>>(batches + 1);
         let (answers, ready) = sync_channel(batches);
@@ -116,12 +115,12 @@ impl<S: Source> ReadAhead<S> {
     }
 
     /// Sets the length of the packets of the objects that begin from now on.
-    pub const fn set_packet_len(&mut self, packet_len: u32) {
+    pub(crate) const fn set_packet_len(&mut self, packet_len: u32) {
         self.batch_len = batch_len(packet_len);
     }
 
     /// Starts `object`, which the machine sends next.
-    pub fn begin(&mut self, object: S::Object) -> Result<(), Error> {
+    pub(crate) fn begin(&mut self, object: S::Object) -> Result<(), Error> {
         self.forget()?;
         self.cursor = 0;
         let sent = self.requests.send(Job::Begin(object));
@@ -129,7 +128,7 @@ impl<S: Source> ReadAhead<S> {
     }
 
     /// Returns the time that the user of the store has waited for the source.
-    pub fn waits(&self) -> Waits {
+    pub(crate) fn waits(&self) -> Waits {
         self.waits.clone()
     }
 
