@@ -3,8 +3,7 @@
 //! - [`topology`]: nodes, links and interfaces; [`path`]: shortest paths over them
 //! - [`capacity`]: free rate of one link over time, stored in `blocks`; `cursor` reads it in order
 //! - `resource`: capacity of one link, divided into shares and reduced by outages; `view`: capacity of a path
-//! - [`request`], [`grant`], [`refusal`]: request and possible answers; [`guard`], [`freed_capacity`]: guard times;
-//!   [`circuit_timer`]: timer of a circuit at its device
+//! - [`request`], [`grant`], [`refusal`]: request and possible answers; [`guard`], [`freed_capacity`]: guard times; [`circuit_timer`]: timers of devices
 //! - [`booking`]: one granted request; `booking_index`: index of all bookings; [`calendar`]: books and lists them
 //! - [`change`]: release, extend, shrink and repack bookings; [`rate_limit`]: rates that a move may not exceed
 //! - [`outage`], [`displaced`]: planned outages, and the bookings that they displace
@@ -14,7 +13,6 @@
 extern crate alloc;
 #[cfg(test)]
 extern crate std;
-
 mod blocks;
 pub mod booking;
 mod booking_index;

@@ -16,6 +16,7 @@ use lighthaul_calendar::freed_capacity::FreedCapacity;
 use crate::circuit::{Circuit, CircuitId};
 use crate::driver::{Capabilities, InstalledCircuit};
 use crate::error::{Cause, Conflict, Error, Misuse, Result};
+pub use crate::event::{Ending, Event};
 use crate::flow::Flow;
 
 /// Circuits of one device, and their state at the device.
@@ -47,49 +48,6 @@ pub enum Work {
     Inspect,
     /// Wait until the given time.
     Wait(Instant),
-}
-
-/// Event of a circuit.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
-    /// The circuit exists at the device, and takes no packets yet.
-    Created(CircuitId),
-    /// The rate has changed.
-    Changed {
-        /// The circuit.
-        id: CircuitId,
-        /// New rate.
-        rate: Option<Rate>,
-        /// Time at which the change was due.
-        due: Instant,
-        /// Time at which the device confirmed the change.
-        at: Instant,
-    },
-    /// The device has the circuit of an earlier agent, at the planned rate.
-    Adopted(CircuitId, Option<Rate>),
-    /// The circuit was removed as planned.
-    Ended(CircuitId, Ending),
-    /// The circuit failed. Its remains are removed from the device as soon as possible.
-    Failed(CircuitId, String),
-    /// The device had another rate or flow than set, and is being corrected.
-    Repaired(CircuitId),
-    /// A circuit of an earlier agent that is not wanted was removed.
-    StaleRemoved(CircuitId),
-    /// The device cannot be inspected.
-    InspectFailed(String),
-    /// The given number of events was dropped because the queue was full.
-    Overflow(u64),
-}
-
-/// Reason for the planned end of a circuit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
-    /// The vector of the circuit has ended.
-    Completed,
-    /// The lease of the circuit has expired.
-    Expired,
-    /// The owner has released the circuit.
-    Released,
 }
 
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 //! - [`circuit`]: packets and rates that a device enforces; [`flow`]: packets of a circuit
 //! - [`driver`]: interface to one device; [`linux`]: an interface of this host; [`exec`]: a program for any device;
 //!   [`tl1`]: a switch that speaks TL1; [`sim_device`]: a simulated device
-//! - [`controller`]: schedule of one device as a machine; [`agent`]: one thread for each device
+//! - [`controller`]: schedule of one device as a machine, with its [`event`]s; [`agent`]: one thread for each device
 //! - `switched_controller`: controller that is disabled while another program controls its device
 //! - [`conformance`]: the suite that every driver passes
 //! - [`error`]: faults of circuits
@@ -14,6 +14,7 @@ pub mod conformance;
 pub mod controller;
 pub mod driver;
 pub mod error;
+pub mod event;
 pub mod exec;
 pub mod flow;
 pub mod linux;

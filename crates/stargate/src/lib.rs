@@ -13,7 +13,7 @@
 //! - A record is durable before a message that depends on it leaves ([`Outbox`]).
 //! - A closed reservation is remembered until `hold_till`. After that its `Hold` is refused, so a replay has no effect.
 //!
-//! - [`key`]: numbers of domains, ports and requests; [`id_prefix`]: their first digits; [`refusal`]: reasons; [`config`]: timers and policies
+//! - [`key`]: numbers of domains, ports and requests; [`refusal`]: reasons; [`config`]: timers and policies
 //! - [`message`], [`wire`]: messages and their octets; [`record`]: records of a store; `fields`: parts of both
 //! - [`offer`]: capacity function of a path, and the vector that fits into it; [`request`]: a request and its outcome
 //! - [`topology`]: published links between domains; `routes`, `disjoint`: k shortest paths over them, and disjoint ones
@@ -31,7 +31,6 @@ mod disjoint;
 pub mod domain;
 mod fields;
 mod guard;
-pub mod id_prefix;
 pub mod key;
 pub mod message;
 pub mod offer;
@@ -49,8 +48,7 @@ pub use agent::{Agent, RateChange};
 pub use calendar_resources::CalendarResources;
 pub use config::{Config, Policy, Timing};
 pub use domain::{Domain, Reservation, Stage};
-pub use id_prefix::IdPrefix;
-pub use key::{CorrelationId, DomainId, Hop, Key, PortId, QueryId, Segment};
+pub use key::{CorrelationId, DomainId, Hop, IdPrefix, Key, PortId, QueryId, Segment};
 pub use message::{Body, Message};
 pub use offer::Offer;
 pub use outbox::{Outbox, Output};

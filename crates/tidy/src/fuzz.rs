@@ -81,7 +81,7 @@ const REACHED: [(&str, &str); 76] = [
     ("crates/buckets/src/checksum.rs", "bucket_answer"),
     ("crates/buckets/src/ranges.rs", "bucket_answer"),
     ("crates/buckets/src/s3.rs", "bucket_answer"),
-    ("crates/stargate/src/id_prefix.rs", "control_path_id"),
+    ("crates/stargate/src/key.rs", "control_path_id"),
     (
         "crates/domains/src/transport/link_thread.rs",
         "stargate_wire",

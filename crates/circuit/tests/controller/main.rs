@@ -38,16 +38,11 @@ fn capabilities() -> Capabilities {
 
 /// Returns the reasons of the circuits that failed.
 fn failures(events: &[Event]) -> Vec<&str> {
-    let failed = events.iter().filter_map(|event| match event {
-        Event::Failed(_, why) => Some(why.as_str()),
-        Event::Created(_)
-        | Event::Changed { .. }
-        | Event::Ended(..)
-        | Event::Repaired(_)
-        | Event::Adopted(..)
-        | Event::StaleRemoved(_)
-        | Event::InspectFailed(_)
-        | Event::Overflow(_) => None,
+    let failed = events.iter().filter_map(|event| {
+        let Event::Failed(_, why) = event else {
+            return None;
+        };
+        Some(why.as_str())
     });
     failed.collect()
 }

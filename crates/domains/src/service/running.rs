@@ -330,7 +330,7 @@ mod tests {
         // places are free again once messages are handled, and a stranger has none
         drop(waiting);
         let rest = (PLACES..10 * PLACES).map(|_| received.recv_timeout(Duration::from_secs(20)));
-        assert!(rest.filter(Result::is_ok).count() >= 9 * PLACES);
+        assert!(rest.flatten().count() >= 9 * PLACES);
         assert!(!deliver(DomainId(4), message));
     }
 

@@ -27,9 +27,11 @@ fn offer(player: &mut Player, neighbors: &[DomainId]) {
 }
 
 fn hold_for(player: &Player, neighbor: DomainId) -> Option<Key> {
-    player.sent.iter().find_map(|(to, body)| match body {
-        Body::Hold { key, .. } if *to == neighbor => Some(*key),
-        _ => None,
+    player.sent.iter().find_map(|(to, body)| {
+        let Body::Hold { key, .. } = body else {
+            return None;
+        };
+        (*to == neighbor).then_some(*key)
     })
 }
 
