@@ -193,7 +193,7 @@ fn connections(most: usize) -> usize {
     most.min(files - files / 4)
 }
 
-/// Thread that provisions circuits; on drop it removes them.
+/// Thread that provisions circuits. On drop it removes them, unless other schedulers share the store.
 #[derive(Debug)]
 struct CircuitThread {
     is_ending: Arc<AtomicBool>,
