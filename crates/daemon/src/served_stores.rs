@@ -204,36 +204,35 @@ fn as_path(path: &[u8]) -> &Path {
 
 /// Refuses options without a meaning for objects that are written.
 fn check(options: &Options) -> Result<(), Error> {
-    let refused = object_options::refused(options).or_else(|| {
-        object_options::first(&[
-            // the daemon does not read objects
-            (options.checksum, "--checksum"),
+    refuse(
+        options,
+        &[
             (options.digest == DigestKind::None, "--digest=none"),
             (options.delete, "--delete"),
-            (options.striped.is_some(), "a copy over several hosts"),
             // unencrypted data has this digest, too
             (
                 options.digest == DigestKind::Blake3,
                 "--digest=blake3 or --plain",
             ),
-        ])
-    });
-    match refused {
-        Some(name) => Err(Fault::StoreOption(name).into()),
-        None => Ok(()),
-    }
+        ],
+    )
 }
 
 /// Refuses options without a meaning for objects that are read.
 fn check_sources(options: &Options) -> Result<(), Error> {
-    let refused = object_options::refused(options).or_else(|| {
-        object_options::first(&[
-            (options.checksum, "--checksum"),
-            (options.listed, "--files-from"),
-            (options.striped.is_some(), "a copy over several hosts"),
-        ])
-    });
-    match refused {
+    refuse(options, &[(options.listed, "--files-from")])
+}
+
+/// Refuses options without a meaning for objects, and those of `more` that are set.
+fn refuse(options: &Options, more: &[(bool, &'static str)]) -> Result<(), Error> {
+    let common = [
+        // a digest needs all bytes of an object
+        (options.checksum, "--checksum"),
+        (options.striped.is_some(), "a copy over several hosts"),
+    ];
+    let refused = object_options::refused(options);
+    let refused = refused.or_else(|| object_options::first(&common));
+    match refused.or_else(|| object_options::first(more)) {
         Some(name) => Err(Fault::StoreOption(name).into()),
         None => Ok(()),
     }

@@ -85,6 +85,11 @@ impl Reading {
     /// Reads a part of piece `index`. Bytes that cannot be read are zero, and the file has failed.
     fn piece(&mut self, sources: &Sources, index: usize, at: u64, buffer: &mut [u8]) {
         let piece = self.plan.layout.pieces()[index];
+        if self.failed.contains_key(&piece.entry) && !self.open.contains_key(&piece.entry) {
+            // it is not opened again for each packet
+            buffer.fill(0);
+            return;
+        }
         let offset = piece.offset + at;
         // what was lost is read again, alone
         let is_again = self.done.get(index).is_none_or(Option::is_some);
@@ -128,10 +133,6 @@ impl Reading {
     fn file(&mut self, sources: &Sources, index: usize) -> std::io::Result<&SourceFile> {
         let entry = self.plan.layout.pieces()[index].entry;
         if !self.open.contains_key(&entry) {
-            if self.failed.contains_key(&entry) {
-                // a store need not refuse it again for each packet
-                return Err(std::io::ErrorKind::Other.into());
-            }
             if self.open.len() >= self.open_max {
                 self.open.pop_first();
             }

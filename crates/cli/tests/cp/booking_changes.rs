@@ -45,12 +45,12 @@ fn copy_leaves_the_circuit_when_its_reservation_is_canceled() {
     assert!(fs::read(far.target.join("copy")).unwrap() == content);
 }
 
-#[test]
-fn waiting_copy_survives_a_restart_of_the_scheduler() {
-    let mut booking = Booking::start("booking-away", &["--no-tls"]);
-    let far = Far::start("booking-away-far", &[]);
+/// Starts a copy that waits behind another reservation of this size.
+fn waiting_copy(name: &str, size: &str) -> (Booking, Far, Running) {
+    let booking = Booking::start(name, &["--no-tls"]);
+    let far = Far::start(&format!("{name}-far"), &[]);
     let ada = booking.token("ada", "user");
-    let words = ["book", "--json", "paris", "milan", "--size", "4GB"];
+    let words = ["book", "--json", "paris", "milan", "--size", size];
     booking.run(&ada, &words).assert_succeeded();
     let source = far.near.at("source");
     fs::write(&source, vec![7; 1_000_000]).unwrap();
@@ -58,36 +58,11 @@ fn waiting_copy_survives_a_restart_of_the_scheduler() {
     let paths = [source.to_str().unwrap(), target.as_str()];
     let mut copy = Running::start(booking.copy(&ada, &far, &[], &paths));
     copy.prints("booked");
-    booking.scheduler.kill();
-    // until the copy has noticed it
-    copy.prints("asking again");
-    let _again = booking.restart();
-    let events = assert_valid(&copy.finish().assert_succeeded());
-    let start = events
-        .iter()
-        .find(|event| event["type"] == "start")
-        .unwrap();
-    assert_eq!(start["protocol"], "vbtp", "{events:?}");
-    assert_eq!(
-        fs::read(far.target.join("copy")).unwrap(),
-        vec![7; 1_000_000]
-    );
+    (booking, far, copy)
 }
 
-#[test]
-fn waiting_copy_begins_without_its_scheduler() {
-    let mut booking = Booking::start("booking-gone", &["--no-tls"]);
-    let far = Far::start("booking-gone-far", &[]);
-    let ada = booking.token("ada", "user");
-    let words = ["book", "--json", "paris", "milan", "--size", "2GB"];
-    booking.run(&ada, &words).assert_succeeded();
-    let source = far.near.at("source");
-    fs::write(&source, vec![7; 1_000_000]).unwrap();
-    let target = far.place("copy");
-    let paths = [source.to_str().unwrap(), target.as_str()];
-    let mut copy = Running::start(booking.copy(&ada, &far, &[], &paths));
-    copy.prints("booked");
-    booking.scheduler.kill();
+/// Checks that a copy has used its circuit.
+fn assert_copied(copy: Running, far: &Far) {
     let events = assert_valid(&copy.finish().assert_succeeded());
     let start = events.iter().find(|event| event["type"] == "start");
     assert_eq!(start.unwrap()["protocol"], "vbtp", "{events:?}");
@@ -95,4 +70,21 @@ fn waiting_copy_begins_without_its_scheduler() {
         fs::read(far.target.join("copy")).unwrap(),
         vec![7; 1_000_000]
     );
+}
+
+#[test]
+fn waiting_copy_survives_a_restart_of_the_scheduler() {
+    let (mut booking, far, mut copy) = waiting_copy("booking-away", "4GB");
+    booking.scheduler.kill();
+    // until the copy has noticed it
+    copy.prints("asking again");
+    let _again = booking.restart();
+    assert_copied(copy, &far);
+}
+
+#[test]
+fn waiting_copy_begins_without_its_scheduler() {
+    let (mut booking, far, copy) = waiting_copy("booking-gone", "2GB");
+    booking.scheduler.kill();
+    assert_copied(copy, &far);
 }

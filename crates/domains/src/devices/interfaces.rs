@@ -12,6 +12,7 @@ use lighthaul_base::{Instant, Rate};
 use lighthaul_calendar::circuit_timer::Timer;
 use lighthaul_circuit::circuit::{Circuit, CircuitId};
 use lighthaul_circuit::driver::{Change, Driver};
+use lighthaul_circuit::error::Error;
 use lighthaul_circuit::flow::Flow;
 use lighthaul_stargate::{Key, Segment};
 use tracing::warn;
@@ -227,7 +228,7 @@ impl Interfaces {
         settings: &[Setting],
     ) -> Vec<Result<(), String>> {
         let Some(driver) = self.drivers.get_mut(interface) else {
-            return vec![Ok(()); settings.len()];
+            return vec![Err(Error::NoAnswer.to_string()); settings.len()];
         };
         let is_gone =
             |one: &Setting| one.rate.is_none() && !self.present.contains_key(&one.segment);
@@ -270,8 +271,8 @@ impl Interfaces {
             }
         }
         let note = |one: &Setting| {
-            let answer = answers.remove(&one.segment).unwrap_or(Ok(()));
-            answer.map_err(|why| why.to_string())?;
+            let answer = answers.remove(&one.segment).ok_or(Error::NoAnswer);
+            answer.flatten().map_err(|why| why.to_string())?;
             self.timers.remove(&one.segment);
             let Some(rate) = one.rate else {
                 self.present.remove(&one.segment);

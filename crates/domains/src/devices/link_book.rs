@@ -91,9 +91,8 @@ impl LinkBook {
         content.old.expect(interface, most, segments);
     }
 
-    /// Returns the longest time for which an increase of a circuit may wait for its links: the guard times of their
-    /// interfaces, and some minutes.
-    pub(super) fn longest_wait(&self, segment: Segment) -> Duration {
+    /// Returns the longest guard time of the interfaces at the links of a circuit.
+    pub(super) fn longest_guard(&self, segment: Segment) -> Duration {
         let content = self.lock();
         let links = content.links.iter().filter(|link| link.carries(segment));
         let links: Vec<&SharedLink> = links.collect();
@@ -104,8 +103,7 @@ impl LinkBook {
         };
         let guards = content.longest.values();
         let guards = guards.filter(|(_, segments)| is_here(segments));
-        let guard = guards.map(|(guard, _)| *guard).max().unwrap_or_default();
-        guard + STUCK_WAIT
+        guards.map(|(guard, _)| *guard).max().unwrap_or_default()
     }
 
     /// Notes the circuits from before the start that an interface with this guard time had. Those of `known` pairs of
@@ -277,8 +275,8 @@ impl Content {
 
 /// Time after which an increase that waits for capacity is logged.
 pub(super) const LONG_WAIT: Duration = Duration::from_secs(5);
-/// Time after which an increase that waits for capacity is a fault, in addition to the guard times: longer than any call of
-/// a driver, since a healthy device may be slow, such as one that waits for light.
+/// Time after which an increase that waits for capacity is a fault, in addition to the guard times: longer than the usual
+/// limit of a driver, since a healthy device may be slow, such as one that waits for light.
 pub(super) const STUCK_WAIT: Duration = Duration::from_mins(3);
 
 #[cfg(test)]

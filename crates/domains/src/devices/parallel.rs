@@ -375,7 +375,7 @@ mod tests {
 
     use lighthaul_base::Rate;
     use lighthaul_circuit::circuit::CircuitId;
-    use lighthaul_circuit::driver::{Change, CountedBytes, InstalledCircuit};
+    use lighthaul_circuit::driver::{Change, InstalledCircuit};
     use lighthaul_circuit::error::Result;
     use lighthaul_circuit::sim_device::{FaultModel, SimDevice};
     use lighthaul_io::host::panics;
@@ -383,7 +383,7 @@ mod tests {
 
     use super::*;
     use crate::devices::segment_circuit::id_of;
-    use crate::devices::tests::example;
+    use crate::devices::tests::example::{self, CAPABILITIES};
 
     /// Device that reports each change, and that waits for a permission before it returns.
     #[derive(Debug)]
@@ -393,22 +393,9 @@ mod tests {
         circuits: BTreeMap<CircuitId, InstalledCircuit>,
     }
 
-    impl Slow {
-        const CAPABILITIES: Capabilities = Capabilities {
-            rate_min: Rate::from_mbps(1),
-            rate_max: Rate::from_mbps(1000),
-            granularity: Rate::from_mbps(1),
-            reconfiguration: Duration::ZERO,
-            settling: Duration::ZERO,
-            entries_max: 8,
-            counted: CountedBytes::IP,
-            timer_max: None,
-        };
-    }
-
     impl Driver for Slow {
         fn capabilities(&self) -> Capabilities {
-            Self::CAPABILITIES
+            CAPABILITIES
         }
 
         fn apply(&mut self, changes: &[Change<'_>]) -> Vec<Result<()>> {
@@ -533,7 +520,7 @@ mod tests {
     fn increase_is_made_at_the_end_of_a_guard_time() {
         let capabilities = Capabilities {
             reconfiguration: Duration::from_millis(50),
-            ..Slow::CAPABILITIES
+            ..CAPABILITIES
         };
         let calm = FaultModel {
             latency_max: Duration::ZERO,

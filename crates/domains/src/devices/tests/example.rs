@@ -52,6 +52,33 @@ pub(in crate::devices) fn link(name: &str, routes: &[(Segment, u8)]) -> SharedLi
     }
 }
 
+/// A device of 1 Gb/s without guard time.
+pub(in crate::devices) const CAPABILITIES: Capabilities = Capabilities {
+    rate_min: Rate::from_mbps(1),
+    rate_max: Rate::from_mbps(1000),
+    granularity: Rate::from_mbps(1),
+    reconfiguration: Duration::ZERO,
+    settling: Duration::ZERO,
+    entries_max: 8,
+    counted: CountedBytes::IP,
+    timer_max: None,
+};
+
+/// Device without faults.
+pub(in crate::devices) const CALM: FaultModel = FaultModel {
+    latency_max: Duration::ZERO,
+    fail_ppb: 0,
+};
+
+/// Returns a device of 1 Gb/s with this guard time.
+pub(in crate::devices) fn sim_device(guard: Duration) -> SimDevice {
+    let capabilities = Capabilities {
+        reconfiguration: guard,
+        ..CAPABILITIES
+    };
+    SimDevice::new(capabilities, CALM, 1)
+}
+
 /// Interface of 1 Gb/s with circuits, whose device can be seen.
 pub(in crate::devices) struct Interface {
     pub(in crate::devices) device: SimDevice,
@@ -60,21 +87,7 @@ pub(in crate::devices) struct Interface {
 
 impl Interface {
     pub(in crate::devices) fn new(links: &LinkBook, segments: &[Segment], guard: Duration) -> Self {
-        let capabilities = Capabilities {
-            rate_min: Rate::from_mbps(1),
-            rate_max: Rate::from_mbps(1000),
-            granularity: Rate::from_mbps(1),
-            reconfiguration: guard,
-            settling: Duration::ZERO,
-            entries_max: 8,
-            counted: CountedBytes::IP,
-            timer_max: None,
-        };
-        let calm = FaultModel {
-            latency_max: Duration::ZERO,
-            fail_ppb: 0,
-        };
-        let device = SimDevice::new(capabilities, calm, 1);
+        let device = sim_device(guard);
         let driver: Box<dyn Driver> = Box::new(device.clone());
         let name = format!("eth{}", segments[0].ingress.0);
         let circuit = |one: &Segment| {

@@ -5,19 +5,17 @@
 /// Check of the order, key by key.
 #[derive(Debug)]
 pub(crate) struct KeyOrder {
-    last: Option<String>,
     /// All keys so far are in the order of their octets.
     by_octets: bool,
     /// All keys so far are in the order of their parts.
     by_parts: bool,
-    /// Objects whose keys begin the last key, the shortest first.
+    /// Objects whose keys begin the last key, the shortest first, and the last key.
     above: Vec<String>,
 }
 
 impl KeyOrder {
     pub(crate) const fn new() -> Self {
         Self {
-            last: None,
             by_octets: true,
             by_parts: true,
             above: Vec::new(),
@@ -26,20 +24,19 @@ impl KeyOrder {
 
     /// Takes the next key. Returns false if it has no place in either order.
     pub(crate) fn take(&mut self, key: &str) -> bool {
-        if let Some(last) = &self.last {
+        if let Some(last) = self.above.last() {
             self.by_octets &= last.as_str() < key;
             self.by_parts &= last.split('/').lt(key.split('/'));
         }
         self.above.retain(|above| key.starts_with(above));
         self.above.push(key.to_owned());
-        self.last = Some(key.to_owned());
         self.by_octets || self.by_parts
     }
 
     /// Returns the object that has the name of a directory of the last key, if there is one. `prefix` is the directory that
     /// is listed.
     pub(crate) fn object_above(&self, prefix: &str) -> Option<&str> {
-        let last = self.last.as_deref()?;
+        let last = self.above.last()?;
         let is_above = |above: &&String| {
             above.len() > prefix.len() && last.as_bytes().get(above.len()) == Some(&b'/')
         };
