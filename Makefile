@@ -2,6 +2,8 @@
 CARGO ?= cargo
 TARGET = $(or $(CARGO_TARGET_DIR),target)
 PREFIX ?= /usr/local
+# optional features of the command: none for hosts that only copy files, `full` for all
+FEATURES ?= lab scheduler
 NEEDS = ip:iproute2 ethtool:ethtool iperf3:iperf3 rsync:rsync ssh:openssh-client sshd:openssh-server nft:nftables pg_ctlcluster:postgresql \
 	mkfs.ext4:e2fsprogs mkfs.xfs:xfsprogs mkfs.btrfs:btrfs-progs lowntfs-3g:ntfs-3g faketime:faketime promtool:prometheus jq:jq curl:curl xxd:xxd openssl:openssl strace:strace \
 	fish:fish tcsh:tcsh sshpass:sshpass systemd-analyze:systemd python3:python3 pip3:python3-pip ovs-vswitchd:openvswitch-switch c++:g++ pkg-config:pkgconf
@@ -17,8 +19,9 @@ help: ## print this
 
 setup: ## install the tools that lab and demo use, where they are missing
 	@scripts/setup $(NEEDS)
-build: ## build the command lighthaul, in target/release
-	$(CARGO) build --release --locked --package lighthaul-cli --package lighthaul-wrap
+build: ## build the command lighthaul, in target/release; FEATURES= for copies alone, FEATURES=full for all
+	$(CARGO) build --release --locked --package lighthaul-cli --package lighthaul-wrap --features "$(addprefix lighthaul-cli/,$(FEATURES))" \
+		$(if $(filter scheduler full,$(FEATURES)),--package lighthaul-circuit --package lighthaul-scheduler)
 install: build ## put the command, its completions, man pages and units for systemd below PREFIX, /usr/local
 	@scripts/lay-out $(TARGET)/release/lighthaul $(TARGET)/release/liblighthaul_wrap.so "$(DESTDIR)" $(PREFIX)
 deb: ## build a package for Debian, with a static program, in target/package

@@ -1,6 +1,6 @@
 //! Floor 4: client of the scheduler.
 //!
-//! - [`reservation`]: states of a reservation, as in NSI, and its journal
+//! - [`reservation`]: states of a reservation, as in NSI, and its journal; [`role`]: rights of identities
 //! - [`client`]: client of the REST interface; [`jobs`]: its queue of copies; `patience`:
 //!   repetition of requests; `client_error`: their faults; [`json`]: its JSON types
 //! - [`events`]: events as they happen, over connections that may be lost
@@ -16,6 +16,7 @@ pub mod jobs;
 pub mod json;
 pub mod leased_link;
 pub mod reservation;
+pub mod role;
 pub mod zone;
 
 mod client_error;

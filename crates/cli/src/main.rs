@@ -20,8 +20,11 @@ mod files;
 mod gateway;
 mod jobs;
 mod keys;
+#[cfg(feature = "lab")]
 mod lab;
 mod manual;
+#[cfg(not(all(feature = "lab", feature = "scheduler")))]
+mod missing_feature;
 mod monitor;
 mod output;
 mod probe;
@@ -164,7 +167,10 @@ fn run(command: &Command, config: &Config) -> Result<u8, Error> {
         Command::Probe(args) => probe::run(args).map(|()| 0),
         Command::Monitor(args) => monitor::run::run(args).map(|()| 0),
         Command::Doctor(args) => doctor::run(args),
+        #[cfg(feature = "scheduler")]
         Command::Scheduler(args) => booking::service::run(args).map(|()| 0),
+        #[cfg(not(feature = "scheduler"))]
+        Command::Scheduler(_) => Err(missing_feature::error("schedulers", "scheduler")),
         Command::Book(args) => booking::book::book(args).map(|()| 0),
         Command::Quote(args) => booking::book::quote(args).map(|()| 0),
         Command::Reservations(args) => booking::list::reservations(args).map(|()| 0),
@@ -189,7 +195,10 @@ fn run(command: &Command, config: &Config) -> Result<u8, Error> {
             Ok(0)
         }
         Command::Wrap(args) => Ok(wrap::run(args)),
+        #[cfg(feature = "lab")]
         Command::Lab(args) => lab::run::run(args),
+        #[cfg(not(feature = "lab"))]
+        Command::Lab(_) => Err(missing_feature::error("emulated links", "lab")),
     }
 }
 

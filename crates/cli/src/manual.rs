@@ -39,12 +39,16 @@ pub(crate) fn help(args: &Help) -> Result<(), Error> {
 const COMMIT: &str = env!("LIGHTHAUL_COMMIT");
 /// Optional features of the build.
 const FEATURES: &[&str] = &[
+    #[cfg(feature = "lab")]
+    "lab",
     #[cfg(feature = "mount")]
     "mount",
     #[cfg(feature = "objects")]
     "objects",
     #[cfg(feature = "otel")]
     "otel",
+    #[cfg(feature = "scheduler")]
+    "scheduler",
 ];
 /// True if the program needs no shared library.
 const STATIC: bool = cfg!(target_feature = "crt-static");

@@ -1,7 +1,5 @@
 //! Faults of a `PostgreSQL` server and of its URL, each with its remedy.
 
-use postgres::error::SqlState;
-
 /// Fault of the URL of a database.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DatabaseUrlError {
@@ -22,6 +20,9 @@ pub enum DatabaseUrlError {
     /// TLS cannot be set up.
     #[error("cannot set up TLS: {0}")]
     Tls(String),
+    /// The program knows only files.
+    #[error("this program was built without PostgreSQL; build it with `--features scheduler`")]
+    NotBuilt,
 }
 
 /// Failure of an action at a server.
@@ -56,47 +57,7 @@ pub enum ServerFault {
     Other,
 }
 
-impl ServerError {
-    /// Returns the fault of an action. `is_tls` is true if encryption failed.
-    pub fn of(why: &postgres::Error, is_tls: bool) -> Self {
-        let because = std::error::Error::source(why)
-            .map_or_else(String::new, |source| format!(" ({source})"));
-        Self {
-            why: format!("{why}{because}"),
-            fault: ServerFault::of(why, is_tls),
-        }
-    }
-}
-
 impl ServerFault {
-    fn of(why: &postgres::Error, is_tls: bool) -> Self {
-        match why.code() {
-            Some(&SqlState::DISK_FULL) => Self::DiskFull,
-            Some(&SqlState::INVALID_CATALOG_NAME) => Self::NoDatabase,
-            Some(&SqlState::INVALID_PASSWORD | &SqlState::INVALID_AUTHORIZATION_SPECIFICATION) => {
-                Self::Credentials
-            }
-            Some(&SqlState::LOCK_NOT_AVAILABLE | &SqlState::QUERY_CANCELED) => Self::Busy,
-            Some(&SqlState::T_R_DEADLOCK_DETECTED | &SqlState::T_R_SERIALIZATION_FAILURE) => {
-                Self::Conflict
-            }
-            Some(&SqlState::INSUFFICIENT_PRIVILEGE) => Self::Privilege,
-            // no connections or memory are left
-            Some(code) if code.code().starts_with("53") => Self::Busy,
-            None if is_tls => Self::Tls,
-            Some(
-                &SqlState::ADMIN_SHUTDOWN
-                | &SqlState::CRASH_SHUTDOWN
-                | &SqlState::CANNOT_CONNECT_NOW
-                | &SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT
-                // a standby that does not write yet
-                | &SqlState::READ_ONLY_SQL_TRANSACTION,
-            )
-            | None => Self::Away,
-            Some(_) => Self::Other,
-        }
-    }
-
     /// Returns true if the server may be used again later, without a change of settings.
     pub const fn may_pass(self) -> bool {
         match self {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use lighthaul_base::duration;
-use lighthaul_booking::books::Role;
+use lighthaul_booking_client::role::Role;
 
 use crate::reach::KeyArgs;
 

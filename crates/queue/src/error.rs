@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use lighthaul_database::{DatabaseUrlError, ServerError, ServerFault};
+#[cfg(feature = "postgres")]
+use lighthaul_database::ServerError;
+use lighthaul_database::{DatabaseUrlError, ServerFault};
 
 use crate::job::{JobId, JobState};
 
@@ -146,6 +148,7 @@ pub enum Error {
 
 impl Error {
     /// Returns the fault of an action at a server.
+    #[cfg(feature = "postgres")]
     pub(crate) fn server(action: &'static str, error: ServerError) -> Self {
         Self::Server {
             action,

@@ -12,10 +12,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lighthaul_base::{Instant, Trc};
-use lighthaul_booking::books::{Books, Principal, Role};
+use lighthaul_booking::books::{Books, Principal};
 use lighthaul_booking::error::{Error, Result, SetupError};
 use lighthaul_booking::store::Writer;
 use lighthaul_booking_client::json::{Reservation, Timestamp};
+use lighthaul_booking_client::role::Role;
 use lighthaul_calendar::Topology;
 use lighthaul_circuit::agent::{Agent, LeasedCircuit};
 use lighthaul_circuit::circuit::{Circuit, CircuitId};

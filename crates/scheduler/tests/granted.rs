@@ -13,13 +13,14 @@ use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate, Rng};
 use lighthaul_booking::Error;
-use lighthaul_booking::books::{Books, Config, Filter, Policy, Principal, Role};
+use lighthaul_booking::books::{Books, Config, Filter, Policy, Principal};
 use lighthaul_booking::error::OverlapError;
 use lighthaul_booking_client::json::{
     Bps, Bytes, Change as Resize, FlowAt, IsoDuration, NewOutage, NewReservation, Reservation,
     Shape, Timestamp,
 };
 use lighthaul_booking_client::reservation::ReservationState;
+use lighthaul_booking_client::role::Role;
 use lighthaul_calendar::{Link, Topology};
 use lighthaul_circuit::circuit::{Circuit, CircuitId};
 use lighthaul_circuit::controller::{Controller, Event, Work};

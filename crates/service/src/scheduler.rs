@@ -47,7 +47,7 @@ use lighthaul_session::error::{Error, FileAction};
 use sd_notify::NotifyState;
 use tracing::{info, warn};
 
-use crate::error::Fault;
+use crate::scheduler_fault::SchedulerFault as Fault;
 
 /// Settings of a scheduler.
 #[derive(Debug)]

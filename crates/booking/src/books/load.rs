@@ -11,11 +11,12 @@ use tracing::warn;
 use super::config::Config;
 use super::ledger::{Answer, Ledger};
 use super::outage::is_ahead;
-use super::principal::{Action, Principal, Role};
+use super::principal::{Action, Principal};
 use super::record::Record;
 use super::request;
 use crate::error::{Error, Result, TopologyMismatch};
 use crate::store::{Batch, Document, DocumentKind};
+use lighthaul_booking_client::role::Role;
 
 /// Reservations that do not fit the current topology.
 #[derive(Debug, Default)]

@@ -1,8 +1,8 @@
 //! Reservations, and the calendar behind them.
 //!
 //! - [`handle`]: interface of the books for other modules, which serializes changes
-//! - [`config`]: limits and rules; [`principal`]: identity and role of a client; `role`: names
-//!   of roles; [`policy`]: limits on the bookings of an identity; [`job_place`]: places of its jobs
+//! - [`config`]: limits and rules; [`principal`]: identity of a client; [`policy`]: limits on the bookings of an
+//!   identity; [`job_place`]: places of its jobs
 //! - `ledger`: reservations in memory; `record`: one of them; `synced_ledger`: keeps ledger and store
 //!   consistent
 //! - `request`: conversion of requests for the calendar; `reserve`, `lifecycle`, `resize`, `outage`, `tick`:
@@ -33,7 +33,6 @@ mod repack;
 mod request;
 mod reserve;
 mod resize;
-mod role;
 mod step_counter;
 mod store_position;
 mod synced_ledger;
@@ -45,6 +44,5 @@ pub use config::Config;
 pub use handle::{Books, EventPage, Status};
 pub use job_place::{JobPlace, JobPlaceError};
 pub use policy::{Policy, Quota};
-pub use principal::{Principal, Role};
-pub use role::UnknownRole;
+pub use principal::Principal;
 pub use view::Filter;

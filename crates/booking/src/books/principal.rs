@@ -1,6 +1,7 @@
 //! Identities of clients, and their roles.
 
 use lighthaul_booking_client::json::Timestamp;
+use lighthaul_booking_client::role::Role;
 
 use crate::error::{Error, Result};
 
@@ -11,19 +12,6 @@ pub struct Principal {
     pub name: String,
     /// Role.
     pub role: Role,
-}
-
-/// Rights of an identity. Each role includes those before it, except that of devices.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Role {
-    /// Reports the state of circuits.
-    Device,
-    /// May see and change its own reservations.
-    User,
-    /// Sees and changes all reservations, and plans outages.
-    Operator,
-    /// The rights of an operator, and administration of the service.
-    Admin,
 }
 
 /// Time, identity and reason of a change.

@@ -316,7 +316,8 @@ mod tests {
     use lighthaul_circuit::flow::Flow;
 
     use super::*;
-    use crate::books::{Principal, Role};
+    use crate::books::Principal;
+    use lighthaul_booking_client::role::Role;
 
     /// Returns a reservation that is held until 10 and has these steps at 8 b/s.
     fn record(steps: &[(u64, u64)], end: u64) -> Record {

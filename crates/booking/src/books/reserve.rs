@@ -15,10 +15,11 @@ use lighthaul_calendar::{Grant, Id, Request};
 
 use super::conflicts::{Candidate, Conflicts};
 use super::ledger::{Answer, Ledger};
-use super::principal::{Action, Principal, Role};
+use super::principal::{Action, Principal};
 use super::record::{self, Record};
 use super::request;
 use crate::error::{Error, RequestError, Result};
+use lighthaul_booking_client::role::Role;
 
 impl Ledger {
     /// Reserves capacity. A repeated request with the same key gets the same answer.

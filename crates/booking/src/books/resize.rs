@@ -9,9 +9,10 @@ use lighthaul_calendar::{Id, SavedBooking, Scope};
 use super::conflicts::{Candidate, Conflicts};
 use super::ledger::Ledger;
 use super::move_policy::MovePolicy;
-use super::principal::{Action, Principal, Role};
+use super::principal::{Action, Principal};
 use super::request;
 use crate::error::{Error, Result};
+use lighthaul_booking_client::role::Role;
 
 impl Ledger {
     /// Extends a reservation if `grow` is set, and shrinks it otherwise.

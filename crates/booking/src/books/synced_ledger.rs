@@ -227,9 +227,10 @@ mod tests {
     use lighthaul_base::Rate;
     use lighthaul_booking_client::json::{Bytes, NewReservation};
 
-    use super::super::principal::{Principal, Role};
+    use super::super::principal::Principal;
     use super::*;
     use crate::store::sqlite::Sqlite;
+    use lighthaul_booking_client::role::Role;
 
     const NOW: Timestamp = Timestamp(1_800_000_000_000_000_000);
 

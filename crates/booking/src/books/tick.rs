@@ -4,8 +4,9 @@ use lighthaul_booking_client::json::Timestamp;
 use lighthaul_booking_client::reservation::Verb;
 
 use super::ledger::Ledger;
-use super::principal::{Action, Principal, Role};
+use super::principal::{Action, Principal};
 use crate::error::Result;
+use lighthaul_booking_client::role::Role;
 
 impl Ledger {
     /// Makes the changes that are due: holds expire, and reservations start and end.

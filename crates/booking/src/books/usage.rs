@@ -180,7 +180,8 @@ mod tests {
 
     use super::*;
     use crate::books::Quota;
-    use crate::books::principal::{Action, Principal, Role};
+    use crate::books::principal::{Action, Principal};
+    use lighthaul_booking_client::role::Role;
 
     const SECOND: u64 = 1_000_000_000;
 

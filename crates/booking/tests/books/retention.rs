@@ -1,9 +1,10 @@
 //! Deletion of old answers and of history.
 
 use lighthaul_booking::Error;
-use lighthaul_booking::books::{Books, Config, Principal, Quota, Role};
+use lighthaul_booking::books::{Books, Config, Principal, Quota};
 use lighthaul_booking::store::sqlite::Sqlite;
 use lighthaul_booking_client::json::NewReservation;
+use lighthaul_booking_client::role::Role;
 
 use crate::shared_store::SharedStore;
 use crate::world::{SECONDS_WORTH, World, ada, all_for, ben, held_for, operator};

@@ -5,12 +5,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use lighthaul_base::Rate;
-use lighthaul_booking::books::{Books, Config, Principal, Role};
+use lighthaul_booking::books::{Books, Config, Principal};
 use lighthaul_booking::store::Store;
 use lighthaul_booking::store::sqlite::Sqlite;
 use lighthaul_booking_client::json::{
     Bps, Bytes, NewOutage, NewReservation, Reservation, Shape, Timestamp,
 };
+use lighthaul_booking_client::role::Role;
 use lighthaul_calendar::{Calendar, Link, Topology};
 
 /// Start time of the tests, in 2027.

@@ -1,11 +1,8 @@
 //! Runs the conformance suite for the program of a driver:
 //!
 //! ```text
-//! cargo run -p lighthaul-circuit --bin lighthaul-conformance -- \
-//!     [--device FILE] [--limit SECONDS] [--seed N] PROGRAM [ARGUMENT]...
+//! lighthaul-conformance [--device FILE] [--limit SECONDS] [--seed N] PROGRAM [ARGUMENT]...
 //! ```
-//!
-//! With `--device`, FILE is passed as last argument, and faults are put there as the skeletons read them.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command")]
 
 use std::path::PathBuf;
@@ -16,8 +13,26 @@ use lighthaul_circuit::conformance::{ProgramSubject, run};
 use lighthaul_circuit::exec::config::Config;
 use lighthaul_io::host::clock::{Clock, unix_nanos};
 
+const HELP: &str = "\
+Run the conformance suite for the program of a driver
+
+Usage: lighthaul-conformance [OPTIONS] PROGRAM [ARGUMENT]...
+
+Options:
+  --device FILE    last argument of the program; faults are put there as the skeletons read them
+  --limit SECONDS  longest time of an answer [default: 10]
+  --seed N         repeats the random part of an earlier run
+  -h, --help       print this
+
+Exit status: 0 if the driver passed, 1 if it failed, 2 if an option is wrong";
+
 fn main() -> ExitCode {
-    match settings(std::env::args().skip(1)) {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    if let Some("-h" | "--help") = words.first().map(String::as_str) {
+        println!("{HELP}");
+        return ExitCode::SUCCESS;
+    }
+    match settings(words.into_iter()) {
         Ok((mut subject, seed)) => {
             let report = run(&mut subject, seed);
             println!("{report}");
@@ -28,9 +43,7 @@ fn main() -> ExitCode {
             }
         }
         Err(why) => {
-            eprintln!(
-                "{why}\nusage: lighthaul-conformance [--device FILE] [--limit SECONDS] [--seed N] PROGRAM [ARGUMENT]..."
-            );
+            eprintln!("lighthaul-conformance: {why}; see lighthaul-conformance --help");
             ExitCode::from(2)
         }
     }

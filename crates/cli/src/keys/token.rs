@@ -1,17 +1,20 @@
 //! `lighthaul token` and `lighthaul sign`.
 
-use lighthaul_booking::books::{Principal, Role};
+#[cfg(not(feature = "scheduler"))]
+use lighthaul_booking_client::role::Role;
 use lighthaul_daemon::{allowed_keys, statement};
 use lighthaul_grammar::keys::{Sign, Token};
 use lighthaul_io::crypto::identity;
 use lighthaul_io::crypto::identity::Fingerprint;
 use lighthaul_remote::dial::load_key;
 use lighthaul_remote::paths;
-use lighthaul_scheduler::identity::tokens;
-use lighthaul_scheduler::identity::tokens::Entry;
 use lighthaul_session::error::{Error, FileAction};
 
 use crate::keys::rights::{fingerprint, now, rights};
+#[cfg(feature = "scheduler")]
+use crate::keys::scheduler_token::scheduler_token;
+#[cfg(not(feature = "scheduler"))]
+use crate::missing_feature;
 use crate::output::print::print;
 
 /// Creates a token, prints it once, and adds its fingerprint to the list.
@@ -28,21 +31,9 @@ pub(crate) fn token(args: &Token) -> Result<(), Error> {
     Ok(())
 }
 
-/// Creates a token for the scheduler, prints it once, and adds its fingerprint to the list.
-fn scheduler_token(args: &Token, role: Role, token: &str) -> Result<(), Error> {
-    let path = args.tokens.clone().unwrap_or_else(paths::scheduler_tokens);
-    let expires = args
-        .rights
-        .expires
-        .map(|time| now().saturating_add(time.as_secs()));
-    let entry = Entry {
-        token: Fingerprint::of_token(token),
-        bearer: Principal::new(args.name.clone(), role),
-        expires,
-    };
-    tokens::add(&path, &entry).map_err(|e| Error::file(FileAction::Write, &path, &e))?;
-    print(token);
-    Ok(())
+#[cfg(not(feature = "scheduler"))]
+fn scheduler_token(_: &Token, _: Role, _: &str) -> Result<(), Error> {
+    Err(missing_feature::error("schedulers", "scheduler"))
 }
 
 /// Signs a statement for a key, and prints it.

@@ -9,9 +9,10 @@ use std::{env, process, thread};
 
 use lighthaul::{Client, Scheduler, Settings, Timestamp};
 use lighthaul_base::Rate;
-use lighthaul_booking::books::{Books, Config, Principal, Role};
+use lighthaul_booking::books::{Books, Config, Principal};
 use lighthaul_booking::store::sqlite::Sqlite;
 use lighthaul_booking_client::https::ServerTrust;
+use lighthaul_booking_client::role::Role;
 use lighthaul_calendar::{Link, Topology};
 use lighthaul_io::crypto::identity::Fingerprint;
 use lighthaul_io::host::clock::unix_nanos;

@@ -5,6 +5,7 @@
 
 pub(crate) mod contract;
 mod place;
+#[cfg(feature = "postgres")]
 mod postgres;
 mod row;
 mod sqlite;

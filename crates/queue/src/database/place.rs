@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::contract::Database;
+#[cfg(feature = "postgres")]
 use super::postgres::Postgres;
 use super::sqlite::Sqlite;
 use crate::error::Result;
@@ -11,9 +12,19 @@ use crate::error::Result;
 /// exist and `create` is true.
 pub(crate) fn open(place: &Path, create: bool) -> Result<Box<dyn Database>> {
     match place.to_str().filter(|place| is_server(place)) {
-        Some(url) => Ok(Box::new(Postgres::open(url)?)),
+        Some(url) => server(url),
         None => Ok(Box::new(Sqlite::open(place, create)?)),
     }
+}
+
+#[cfg(feature = "postgres")]
+fn server(url: &str) -> Result<Box<dyn Database>> {
+    Ok(Box::new(Postgres::open(url)?))
+}
+
+#[cfg(not(feature = "postgres"))]
+fn server(_: &str) -> Result<Box<dyn Database>> {
+    Err(lighthaul_database::DatabaseUrlError::NotBuilt.into())
 }
 
 fn is_server(place: &str) -> bool {

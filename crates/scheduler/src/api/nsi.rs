@@ -10,9 +10,10 @@ use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use lighthaul_booking::books::{Books, Role};
+use lighthaul_booking::books::Books;
 use lighthaul_booking::error::Error;
 use lighthaul_booking::store::Writer;
+use lighthaul_booking_client::role::Role;
 use lighthaul_nsi::provider::{Provider, Reply};
 use lighthaul_nsi::topology::{
     self, DESCRIPTION_PATH, DESCRIPTION_TYPE, PROVIDER_PATH, TOPOLOGY_PATH, TOPOLOGY_TYPE,

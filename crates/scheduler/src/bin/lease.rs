@@ -81,11 +81,25 @@ fn main() -> ExitCode {
     }
 }
 
+const HELP: &str = "\
+Lease a circuit from an NSI provider, and offer its capacity as a link of a scheduler
+
+Usage: lighthaul-lease SETTINGS.toml
+
+It runs until the lease ends; SIGINT and SIGTERM end the lease. A program that was killed continues its lease when it
+starts again. The guide describes the settings: id, nsa, provider, url, token, listen, reply_to, source, dest, rate,
+time, scheduler, scheduler_token, link, grace.";
+
 fn run() -> Result<(), Box<dyn Error>> {
     let path = env::args()
         .nth(1)
         .ok_or("usage: lighthaul-lease SETTINGS.toml")?;
-    let settings: Settings = toml::from_str(&fs::read_to_string(path)?)?;
+    if ["-h", "--help"].contains(&path.as_str()) {
+        say(HELP);
+        return Ok(());
+    }
+    let text = fs::read_to_string(&path).map_err(|why| format!("cannot read {path}: {why}"))?;
+    let settings: Settings = toml::from_str(&text).map_err(|why| format!("{path}: {why}"))?;
     let (wanted, grace) = (wanted(&settings)?, grace(&settings)?);
     interrupt::handle_signals()?;
     let config = RequesterConfig {

@@ -1,6 +1,7 @@
 //! Authentication by bearer tokens. The checks are in `checks`.
 
-use lighthaul_booking::books::{Principal, Role};
+use lighthaul_booking::books::Principal;
+use lighthaul_booking_client::role::Role;
 
 use super::checks;
 use super::jwks::Keys;

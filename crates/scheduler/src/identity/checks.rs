@@ -10,7 +10,8 @@
 
 use std::io;
 
-use lighthaul_booking::books::{Principal, Role};
+use lighthaul_booking::books::Principal;
+use lighthaul_booking_client::role::Role;
 use lighthaul_io::crypto::identity::Fingerprint;
 use ring::signature::{
     ECDSA_P256_SHA256_FIXED, ED25519, RSA_PKCS1_2048_8192_SHA256, RsaPublicKeyComponents,

@@ -15,7 +15,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use lighthaul_base::civil;
-use lighthaul_booking::books::{Principal, Role, UnknownRole};
+use lighthaul_booking::books::Principal;
+use lighthaul_booking_client::role::{Role, UnknownRole};
 use lighthaul_fs::watched_file::WatchedFile;
 use lighthaul_io::crypto::identity::Fingerprint;
 use lighthaul_io::host::durable;

@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-use lighthaul_booking::books::{Policy, Principal, Role};
+use lighthaul_booking::books::{Policy, Principal};
 use lighthaul_booking_client::json::{
     JobEventView, JobLogPiece, JobPage, JobStatus, JobView, NewJob,
 };
+use lighthaul_booking_client::role::Role;
 use lighthaul_io::crypto::identity::Fingerprint;
 use lighthaul_queue::list::Selection;
 use lighthaul_queue::{

@@ -5,8 +5,9 @@
 
 use std::time::Duration;
 
-use lighthaul_booking::books::{JobPlace, Policy, Principal, Role};
+use lighthaul_booking::books::{JobPlace, Policy, Principal};
 use lighthaul_booking_client::json::{CopyOptions, NewJob, Timestamp};
+use lighthaul_booking_client::role::Role;
 use lighthaul_queue::{JobId, JobSpec, owner};
 
 use super::job_error::JobError;

@@ -4,7 +4,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use lighthaul_base::Instant;
-use lighthaul_booking::books::{Policy, Principal, Role};
+use lighthaul_booking::books::{Policy, Principal};
+use lighthaul_booking_client::role::Role;
 use lighthaul_io::host::clock::Clock;
 use lighthaul_queue::{Job, Queue, Result as QueueResult, owner};
 use tracing::{info, warn};

@@ -6,12 +6,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use lighthaul_booking::books::{Books, Principal, Role};
+use lighthaul_booking::books::{Books, Principal};
 use lighthaul_booking::error::{Error, RequestError};
 use lighthaul_booking_client::json::{
     Bps, FlowAt, IsoDuration, LinkView, NewReservation, Provision, Reservation, Shape, Timestamp,
 };
 use lighthaul_booking_client::reservation::ReservationState;
+use lighthaul_booking_client::role::Role;
 use lighthaul_calendar::Refusal as CalendarRefusal;
 use lighthaul_circuit::flow::Flow;
 use lighthaul_nsi::message::ErrorId;

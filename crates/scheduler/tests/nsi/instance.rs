@@ -9,12 +9,13 @@ use std::time::Duration;
 use std::{env, fs};
 
 use lighthaul_base::Rate;
-use lighthaul_booking::books::{Books, Config, Principal, Role};
+use lighthaul_booking::books::{Books, Config, Principal};
 use lighthaul_booking::error;
 use lighthaul_booking::store::sqlite::Sqlite;
 use lighthaul_booking::store::{Batch, EventSize, Position, Store, Writer};
 use lighthaul_booking_client::https::ServerTrust;
 use lighthaul_booking_client::json::Timestamp;
+use lighthaul_booking_client::role::Role;
 use lighthaul_calendar::{Link, Topology};
 use lighthaul_io::crypto::identity::Fingerprint;
 use lighthaul_io::host::clock::unix_nanos;

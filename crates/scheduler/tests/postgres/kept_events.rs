@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use lighthaul_booking::Error;
-use lighthaul_booking::books::{Config, Principal, Role};
+use lighthaul_booking::books::{Config, Principal};
+use lighthaul_booking_client::role::Role;
 
 use crate::after_a_failure;
 use crate::server::Server;

@@ -12,12 +12,13 @@ use std::time::Duration;
 use std::{fs, thread};
 
 use lighthaul_base::{Instant, Rate, Rng};
-use lighthaul_booking::books::{Books, Config, Principal, Quota, Role};
+use lighthaul_booking::books::{Books, Config, Principal, Quota};
 use lighthaul_booking::store::postgres::Postgres;
 use lighthaul_booking_client::client::{Client, Filter};
 use lighthaul_booking_client::https::ServerTrust;
 use lighthaul_booking_client::json::{Bytes, NewReservation, Reservation, Timestamp};
 use lighthaul_booking_client::reservation::ReservationState;
+use lighthaul_booking_client::role::Role;
 use lighthaul_io::crypto::identity::{self, Fingerprint};
 use lighthaul_io::host::clock::{Clock, unix_nanos};
 use lighthaul_scheduler::certificate::ServerCertificate;

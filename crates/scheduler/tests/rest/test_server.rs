@@ -10,12 +10,13 @@ use std::thread;
 use std::time::Duration;
 
 use lighthaul_base::Rate;
-use lighthaul_booking::books::{Books, Config, Principal, Role};
+use lighthaul_booking::books::{Books, Config, Principal};
 use lighthaul_booking::store::Store;
 use lighthaul_booking::store::sqlite::Sqlite;
 use lighthaul_booking_client::client::{Client, ClientError};
 use lighthaul_booking_client::https::ServerTrust;
 use lighthaul_booking_client::json::{Bytes, NewReservation, Problem, Timestamp};
+use lighthaul_booking_client::role::Role;
 use lighthaul_calendar::{Link, Topology};
 use lighthaul_io::crypto::identity::Fingerprint;
 use lighthaul_io::host::clock::unix_nanos;

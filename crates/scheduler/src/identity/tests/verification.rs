@@ -17,7 +17,7 @@ use crate::identity::jwk::Jwk;
 use crate::identity::jwt::TokenError;
 use crate::identity::jwt::signed_token::SignedToken;
 use crate::identity::{AuthError, Authenticator, Keys};
-use lighthaul_booking::books::Role;
+use lighthaul_booking_client::role::Role;
 
 #[test]
 fn signed_token_gives_its_highest_role() {

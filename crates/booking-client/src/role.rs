@@ -1,9 +1,20 @@
-//! Names of roles.
+//! Roles of identities at a scheduler, and their names.
 
 use std::fmt;
 use std::str::FromStr;
 
-use crate::books::Role;
+/// Rights of an identity. Each role includes those before it, except that of devices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Role {
+    /// Reports the state of circuits.
+    Device,
+    /// May see and change its own reservations.
+    User,
+    /// Sees and changes all reservations, and plans outages.
+    Operator,
+    /// The rights of an operator, and administration of the service.
+    Admin,
+}
 
 /// Roles that an operator can assign.
 const NAMES: [(Role, &str); 3] = [
