@@ -39,23 +39,12 @@ pub(crate) enum Fault {
     /// A wait that failed.
     #[error("cannot wait: {0}")]
     Wait(io::Error),
-    /// Figures that cannot be drawn.
-    #[error("{0}")]
-    Figures(String),
     /// A status of a gateway that does not parse.
     #[error("the status of the gateway is malformed")]
     Status,
     /// Stored samples that cannot be read or written.
     #[error(transparent)]
     History(HistoryError),
-    /// A program that cannot be started.
-    #[error("cannot start {program}: {error}")]
-    Program {
-        /// Name of the program.
-        program: String,
-        /// Error of the start.
-        error: io::Error,
-    },
     /// No key of a daemon.
     #[error(
         "no daemon of this user has a key yet ({} is missing): ask root for `lighthaul key --host`, or start `lighthaul serve`",
@@ -139,10 +128,9 @@ impl Coded for Fault {
                 | QueueError::Unsure(_)
                 | QueueError::Server { .. },
             )
-            | Self::Figures(_)
             | Self::History(HistoryError::Failed { .. }) => Code::Io,
             Self::Status => Code::Protocol,
-            Self::Queue(_) | Self::Program { .. } | Self::NoKey(_) | Self::History(_) => Code::Open,
+            Self::Queue(_) | Self::NoKey(_) | Self::History(_) => Code::Open,
             Self::OtherKey { .. } => Code::Permission,
             Self::Listen { .. } => Code::Network,
             Self::StopTime => Code::TimedOut,

@@ -9,7 +9,7 @@ use lighthaul_lab::plan::Case;
 use lighthaul_lab::probe;
 use lighthaul_session::error::{Code, Error};
 
-use crate::error::Fault;
+use crate::lab::fault::LabFault;
 use crate::output::print::{print, say};
 
 /// Draws the figures of a directory again, and reports differences from the accepted tables.
@@ -23,7 +23,7 @@ pub(crate) fn run(args: &LabFigures) -> Result<u8, Error> {
         all.extend(booking_figures(&args.folder, Source::Simulated)?);
         Ok(all)
     });
-    let drawn = drawn.map_err(|e| Fault::Figures(e.to_string()))?;
+    let drawn = drawn.map_err(|e| LabFault::Figures(e.to_string()))?;
     let mut is_as_accepted = true;
     for figure in drawn {
         print(&figure.picture.display().to_string());

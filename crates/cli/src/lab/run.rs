@@ -18,6 +18,7 @@ use lighthaul_lab::settings::{LinkSettings, Settings};
 use lighthaul_session::error::{Error, FileAction};
 
 use crate::error::Fault;
+use crate::lab::fault::LabFault;
 use crate::lab::figures;
 use crate::output::print::say;
 
@@ -39,7 +40,7 @@ pub(crate) fn run(args: &LabArgs) -> Result<u8, Error> {
                 .args(rest)
                 .exec();
             let program = program.clone();
-            Err(Fault::Program { program, error }.into())
+            Err(LabFault::Program { program, error }.into())
         }
     }
 }

@@ -214,7 +214,7 @@ fn connect(server: &PostgresServer) -> Result<Connection> {
         if !client.query_one(HAS_TABLES, &[])?.get::<_, bool>(0) {
             lay_out(client)?;
         }
-        let row = client.query_one(tables::SELECT_FORMAT, &[])?;
+        let row = client.query_one(SELECT_FORMAT, &[])?;
         Ok(row.get::<_, i64>(0))
     });
     let (client, format) = connected.map_err(|why| Error::server("connect to", why))?;
@@ -235,7 +235,7 @@ fn lay_out(client: &mut Client) -> std::result::Result<(), postgres::Error> {
     let mut transaction = client.transaction()?;
     transaction.batch_execute(&format!("SELECT pg_advisory_xact_lock({MAKING})"))?;
     if !transaction.query_one(HAS_TABLES, &[])?.get::<_, bool>(0) {
-        transaction.batch_execute(&tables::tables(&tables::POSTGRES))?;
+        transaction.batch_execute(&tables::tables(&POSTGRES))?;
     }
     transaction.commit()
 }
@@ -303,6 +303,7 @@ fn lost() -> ServerError {
 }
 
 const NOW: &str = "SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)";
+const SELECT_FORMAT: &str = "SELECT format FROM queue";
 const HAS_TABLES: &str = "SELECT to_regclass('queue') IS NOT NULL";
 /// Advisory lock for the creation of tables: `lhqueue1` in ASCII, which no other program uses.
 const MAKING: i64 = 0x6c68_7175_6575_6531;
@@ -311,3 +312,11 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// Longest wait for a transaction that is still being committed.
 const PATIENCE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(50);
+const POSTGRES: tables::Dialect = tables::Dialect {
+    id: "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
+    bytes: "BYTEA",
+    sorted: "",
+    format: "
+CREATE TABLE IF NOT EXISTS queue (one BIGINT PRIMARY KEY CHECK (one = 1), format BIGINT NOT NULL);
+INSERT INTO queue VALUES (1, {format}) ON CONFLICT (one) DO UPDATE SET format = excluded.format;",
+};

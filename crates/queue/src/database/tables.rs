@@ -5,13 +5,13 @@
 /// Words in which the databases differ.
 pub(super) struct Dialect {
     /// Type of the number of a job, which the database counts.
-    id: &'static str,
+    pub(super) id: &'static str,
     /// Type of octets.
-    bytes: &'static str,
+    pub(super) bytes: &'static str,
     /// End of a table whose rows are sorted by its key.
-    sorted: &'static str,
+    pub(super) sorted: &'static str,
     /// Format of the tables, where the header of a file does not have it.
-    format: &'static str,
+    pub(super) format: &'static str,
 }
 
 /// Dialect of `SQLite`.
@@ -20,16 +20,6 @@ pub(super) const SQLITE: Dialect = Dialect {
     bytes: "BLOB",
     sorted: " WITHOUT ROWID",
     format: "",
-};
-
-/// Dialect of `PostgreSQL`.
-pub(super) const POSTGRES: Dialect = Dialect {
-    id: "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
-    bytes: "BYTEA",
-    sorted: "",
-    format: "
-CREATE TABLE IF NOT EXISTS queue (one BIGINT PRIMARY KEY CHECK (one = 1), format BIGINT NOT NULL);
-INSERT INTO queue VALUES (1, {format}) ON CONFLICT (one) DO UPDATE SET format = excluded.format;",
 };
 
 /// Returns the statements that create the tables which do not exist.
@@ -42,7 +32,6 @@ pub(super) fn tables(dialect: &Dialect) -> String {
 
 /// Version of the tables.
 pub(super) const FORMAT: i32 = 4;
-pub(super) const SELECT_FORMAT: &str = "SELECT format FROM queue";
 /// `turn` orders the starts of all jobs, so that owners take turns. `ending` has ended jobs whose dependents do not all
 /// know it. `logged` counts the octets of a job's log. `room` has the attempt that makes room for another owner.
 const TABLES: &str = "
