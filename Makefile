@@ -21,7 +21,7 @@ setup: ## install the tools that lab and demo use, where they are missing
 	@scripts/setup $(NEEDS)
 build: ## build the command lighthaul, in target/release; FEATURES= for copies alone, FEATURES=full for all
 	$(CARGO) build --release --locked --package lighthaul-cli --package lighthaul-wrap --features "$(addprefix lighthaul-cli/,$(FEATURES))" \
-		$(if $(filter scheduler full,$(FEATURES)),--package lighthaul-circuit --package lighthaul-scheduler)
+		$(if $(filter scheduler full,$(FEATURES)),--package lighthaul-scheduler)
 install: build ## put the command, its completions, man pages and units for systemd below PREFIX, /usr/local
 	@scripts/lay-out $(TARGET)/release/lighthaul $(TARGET)/release/liblighthaul_wrap.so "$(DESTDIR)" $(PREFIX)
 deb: ## build a package for Debian, with a static program, in target/package

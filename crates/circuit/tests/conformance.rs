@@ -5,7 +5,6 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
 use lighthaul_base::Rate;
@@ -29,9 +28,7 @@ fn python_skeleton() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../drivers/skeleton-python/driver.py")
 }
 
-/// Programs of this package.
 const SKELETON: &str = env!("CARGO_BIN_EXE_lighthaul-driver-skeleton");
-const SUITE: &str = env!("CARGO_BIN_EXE_lighthaul-conformance");
 
 fn scratch(name: &str) -> PathBuf {
     let name = format!("conformance-{}-{name}.json", std::process::id());
@@ -75,31 +72,6 @@ fn rust_skeleton_passes_the_conformance_suite() {
     );
     fs::remove_file(&file).unwrap();
     assert_passed(&report, &[]);
-}
-
-#[test]
-fn conformance_command_reports_each_check() {
-    let file = scratch("command");
-    let run = |words: &[&str]| {
-        let output = Command::new(SUITE).args(words).output().unwrap();
-        let text = String::from_utf8(output.stdout).unwrap();
-        (output.status.code(), text)
-    };
-    let device = file.to_str().unwrap();
-    let limit = allowance(3).as_secs().to_string();
-    let words = [
-        "--limit", &limit, "--seed", "5", "--device", device, SKELETON,
-    ];
-    let (status, text) = run(&words);
-    fs::remove_file(&file).unwrap();
-    assert_eq!(status, Some(0), "{text}");
-    assert!(text.contains("passed   calls can be repeated\n"), "{text}");
-    assert!(text.ends_with("seed 5\n"), "{text}");
-    assert!(!text.contains("not done"), "{text}");
-    let (status, text) = run(&["/bin/false"]);
-    assert_eq!(status, Some(1));
-    assert!(text.contains("FAILED   opens: /bin/false failed"), "{text}");
-    assert_eq!(run(&["--nothing", "1", "/bin/false"]).0, Some(2));
 }
 
 /// Simulated device as subject.

@@ -12,9 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate, Rng};
-use lighthaul_booking::Error;
 use lighthaul_booking::books::{Books, Config, Filter, Policy, Principal};
-use lighthaul_booking::error::OverlapError;
+use lighthaul_booking::error::{Error, OverlapError};
 use lighthaul_booking_client::json::{
     Bps, Bytes, Change as Resize, FlowAt, IsoDuration, NewOutage, NewReservation, Reservation,
     Shape, Timestamp,

@@ -293,7 +293,7 @@ const TRUSTED: [(&str, &str); 69] = [
         "a vector that the user names",
     ),
     (
-        "crates/scheduler/src/identity/role.rs",
+        "crates/booking-client/src/role.rs",
         "the operator's own list of tokens",
     ),
     (
