@@ -348,7 +348,7 @@ impl State {
         if me != 1 {
             self.reports[nth / 2].2 = true;
         }
-        let parts = (scene.config(me), Topology::default(), scene.resources(me));
+        let parts = (scene.config(me), topology(), scene.resources(me));
         let records = self.nodes[nth].store.values().cloned().map(Record::Put);
         let restored = Domain::restore(parts, 1, records, self.now);
         self.node(nth).domain = restored;

@@ -5,6 +5,7 @@
 
 mod checks;
 mod detours;
+mod devices;
 mod limits;
 mod lost_contact;
 mod misbehavior;

@@ -9,6 +9,7 @@ use lighthaul_stargate::{
     Request, Signaling, Stage,
 };
 
+use crate::devices::Devices;
 use crate::node::Node;
 use crate::plan::{CHANNEL, Plan};
 
@@ -133,8 +134,7 @@ impl World {
                 domain: Some(domain),
                 store: BTreeMap::new(),
                 writing: std::collections::VecDeque::new(),
-                agent: lighthaul_stargate::Agent::default(),
-                rates: BTreeMap::new(),
+                devices: Devices::new(me.0.is_multiple_of(2)),
                 offset: 0,
                 epoch: 0,
                 has_left: false,
@@ -265,7 +265,9 @@ impl World {
                     return Ok(());
                 }
                 node.planned = Instant::NEVER;
-                node.run_devices(now, &self.plan.ports[&me], CHANNEL.as_bps())?;
+                node.devices
+                    .run(local, &self.plan.ports[&me], CHANNEL.as_bps())
+                    .map_err(|why| format!("{me:?}: {why}"))?;
                 if let Some(domain) = &mut node.domain {
                     domain.handle_timeout(local);
                 }
@@ -369,13 +371,14 @@ impl World {
                     nth,
                     segment,
                     vector,
-                } => node.agent.program((key, nth), (segment, 0), vector),
-                Output::KeepOnly { circuits } => {
-                    self.nodes.get_mut(&me).unwrap().agent.keep_only(&circuits);
-                }
+                } => node.devices.program((key, nth), segment, vector),
+                Output::KeepOnly { circuits } => node.devices.keep_only(&circuits),
                 Output::Unprogram { key, nth } => {
-                    node.agent.unprogram((key, nth));
-                    node.run_devices(self.now, &self.plan.ports[&me], CHANNEL.as_bps())?;
+                    node.devices.unprogram((key, nth));
+                    let local = node.now(self.now);
+                    node.devices
+                        .run(local, &self.plan.ports[&me], CHANNEL.as_bps())
+                        .map_err(|why| format!("{me:?}: {why}"))?;
                 }
                 Output::Outcome { id, outcome } => self.take_outcome(me, id, outcome)?,
                 Output::RangeDone { .. } => {}
@@ -394,7 +397,7 @@ impl World {
         let node = self.nodes.get_mut(&me).unwrap();
         let local = node.now(self.now);
         let timers = node.domain.as_ref().and_then(Domain::poll_timeout);
-        let devices = node.agent.poll_timeout(local);
+        let devices = node.devices.poll_timeout(local);
         let Some(wake) = timers.into_iter().chain(devices).min() else {
             return;
         };
@@ -443,6 +446,7 @@ impl World {
         }
         self.counts.crashes += 1;
         node.epoch += 1;
+        node.devices.crash();
         // the disk has written some of the records in order
         let written = self.rng.below(node.writing.len() as u64 + 1) as usize;
         for (_, record) in node.writing.drain(..).take(written) {

@@ -5,12 +5,13 @@ use std::collections::VecDeque;
 
 use lighthaul_base::{Instant, Rate};
 use lighthaul_stargate::{
-    Agent, CalendarResources, Domain, DomainId, Key, PortId, Record, Segment, StoredReservation,
+    CalendarResources, Domain, DomainId, Key, PortId, Record, StoredReservation,
 };
 
+use crate::devices::Devices;
 use crate::plan::Plan;
 
-/// Domain of a world. The store, the devices and the clock survive a crash.
+/// Domain of a world. The store, the devices and the clock survive a crash; the agent does not.
 pub(crate) struct Node {
     pub(crate) me: DomainId,
     pub(crate) domain: Option<Domain<CalendarResources>>,
@@ -18,9 +19,7 @@ pub(crate) struct Node {
     pub(crate) store: BTreeMap<Key, StoredReservation>,
     /// Records that are being written.
     pub(crate) writing: VecDeque<(u64, Record)>,
-    pub(crate) agent: Agent,
-    /// Rates of the devices.
-    pub(crate) rates: BTreeMap<(Key, u8), (Segment, Rate)>,
+    pub(crate) devices: Devices,
     /// Offset of the clock, in nanoseconds.
     pub(crate) offset: i64,
     /// Number of restarts.
@@ -90,43 +89,6 @@ impl Node {
                 let sum: u64 = rates.map(Rate::as_bps).sum();
                 if sum > total.as_bps() {
                     return Err(format!("{upstream:?} has {sum} b/s at {:?}", self.me));
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Applies the due rate changes one by one, and checks the devices after each.
-    pub(crate) fn run_devices(
-        &mut self,
-        real: Instant,
-        ports: &BTreeMap<PortId, u64>,
-        channel: u64,
-    ) -> Result<(), String> {
-        let now = self.now(real);
-        for change in self.agent.changes(now) {
-            match change.rate {
-                Some(rate) => self.rates.insert(change.circuit, (change.segment, rate)),
-                None => self.rates.remove(&change.circuit),
-            };
-            for (is_out, port) in [
-                (false, change.segment.ingress),
-                (true, change.segment.egress),
-            ] {
-                let at = |segment: &Segment| {
-                    port == if is_out {
-                        segment.egress
-                    } else {
-                        segment.ingress
-                    }
-                };
-                let rates = self.rates.values().filter(|(segment, _)| at(segment));
-                let sum: u64 = rates.map(|(_, rate)| rate.as_bps()).sum();
-                if sum > ports[&port] * channel {
-                    return Err(format!(
-                        "devices of {:?} exceed their capacity at {port:?}: {sum}",
-                        self.me
-                    ));
                 }
             }
         }
