@@ -141,6 +141,10 @@ impl<R: Resources> Domain<R> {
 
     /// Holds the local capacity, stores the reservation, and asks the children.
     fn begin(&mut self, now: Instant, stored: StoredReservation) -> Result<(), Refusal> {
+        let mut children = stored.children.iter();
+        if children.any(|child| self.usage.is_silent(child.neighbor)) {
+            return Err(Refusal::NoAnswer);
+        }
         let (key, segments) = (stored.key, &stored.segments);
         self.resources.hold(now, key, segments, &stored.vector)?;
         let mut reservation = Reservation::new(stored, Stage::Holding);

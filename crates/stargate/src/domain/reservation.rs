@@ -105,6 +105,18 @@ impl Reservation {
         };
     }
 
+    /// Returns true if children may have committed it, and have not all answered that they gave it up.
+    pub(crate) fn waits_for_an_end(&self) -> bool {
+        self.stage == Stage::Closing && self.may_be_committed
+    }
+
+    /// Returns the neighbors that have not answered the request of this stage.
+    pub(crate) fn silent_children(&self) -> impl Iterator<Item = DomainId> + '_ {
+        let children = self.stored.children.iter().zip(&self.answered);
+        let silent = children.filter(|(_, answered)| !**answered);
+        silent.map(|(child, _)| child.neighbor)
+    }
+
     /// Ends a closing reservation once all children have acknowledged.
     pub(crate) fn check_closed(&mut self, now: Instant) {
         if self.all_answered() {

@@ -1,4 +1,7 @@
 //! Numbers and rates of the reservations of each neighbor, so that quota checks need not read all reservations.
+//!
+//! A child that agreed to a commit and then never answers keeps a record here until the end of the vector. Such records
+//! are counted for the child, and not for the neighbor that asked.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -13,6 +16,8 @@ use crate::key::DomainId;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Usage {
     accounts: BTreeMap<DomainId, Account>,
+    /// Reservations that each child was asked to end, and that it may have committed.
+    unanswered: BTreeMap<DomainId, usize>,
 }
 
 /// Reservations of one neighbor.
@@ -29,6 +34,12 @@ struct Account {
 impl Usage {
     /// Counts a reservation.
     pub(crate) fn enter(&mut self, reservation: &Reservation) {
+        if reservation.waits_for_an_end() {
+            for child in reservation.silent_children() {
+                *self.unanswered.entry(child).or_default() += 1;
+            }
+            return;
+        }
         if let Some(upstream) = reservation.stored.upstream {
             let account = self.accounts.entry(upstream).or_default();
             account.all += 1;
@@ -41,6 +52,16 @@ impl Usage {
 
     /// Counts a reservation no longer. It must be as it was counted.
     pub(crate) fn leave(&mut self, reservation: &Reservation) {
+        if reservation.waits_for_an_end() {
+            for child in reservation.silent_children() {
+                let count = self.unanswered.entry(child).or_default();
+                *count = count.saturating_sub(1);
+                if *count == 0 {
+                    self.unanswered.remove(&child);
+                }
+            }
+            return;
+        }
         let Some(upstream) = reservation.stored.upstream else {
             return;
         };
@@ -60,6 +81,11 @@ impl Usage {
     pub(crate) fn of(&self, neighbor: DomainId) -> (usize, usize) {
         let account = self.accounts.get(&neighbor);
         account.map_or((0, 0), |account| (account.all, account.held))
+    }
+
+    /// Returns true if a child has so many unanswered requests to end a reservation that it gets no further one.
+    pub(crate) fn is_silent(&self, child: DomainId) -> bool {
+        self.unanswered.get(&child).copied().unwrap_or_default() >= UNANSWERED_MAX
     }
 
     /// Returns the unused rate in `from..till`: `total` without the reservations of a neighbor.
@@ -130,6 +156,9 @@ impl Account {
         }
     }
 }
+
+/// Most unanswered requests to end a reservation, for each child.
+const UNANSWERED_MAX: usize = 256;
 
 #[cfg(test)]
 mod tests {

@@ -14,6 +14,7 @@ mod node;
 mod offers;
 mod plan;
 mod protected;
+mod silent_child;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
