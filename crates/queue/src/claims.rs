@@ -300,7 +300,9 @@ fn requeue(database: &mut dyn Database, now: u64, id: JobId, why: &str) -> Resul
 fn store(database: &mut dyn Database, attempt: Attempt, report: &Report) -> Result<()> {
     let id = attempt.job;
     if let Some((done, total)) = report.progress {
-        let sql = "UPDATE job SET bytes = $2, bytes_total = $3 WHERE id = $1";
+        // an attempt that comes farther than all before it shows that the job does not end its workers
+        let sql = "UPDATE job SET bytes = $2, bytes_total = $3, losses = CASE WHEN $2 > most_bytes THEN 0 ELSE losses END, \
+                   most_bytes = CASE WHEN $2 > most_bytes THEN $2 ELSE most_bytes END WHERE id = $1";
         database.execute(sql, &[id.into(), done.into(), total.into()])?;
     }
     if report.log.is_empty() {

@@ -1,6 +1,5 @@
 //! The program of the conformance suite, with a skeleton as driver.
 #![expect(clippy::unwrap_used, reason = "a test")]
-#![expect(clippy::disallowed_methods, reason = "a test runs programs")]
 
 use std::fs;
 use std::path::Path;

@@ -31,9 +31,10 @@ pub(super) fn tables(dialect: &Dialect) -> String {
 }
 
 /// Version of the tables.
-pub(super) const FORMAT: i32 = 4;
+pub(super) const FORMAT: i32 = 5;
 /// `turn` orders the starts of all jobs, so that owners take turns. `ending` has ended jobs whose dependents do not all
 /// know it. `logged` counts the octets of a job's log. `room` has the attempt that makes room for another owner.
+/// `most_bytes` is the farthest progress of any attempt.
 const TABLES: &str = "
 CREATE TABLE IF NOT EXISTS job (
     id {id},
@@ -57,6 +58,7 @@ CREATE TABLE IF NOT EXISTS job (
     cancel BIGINT NOT NULL DEFAULT 0,
     bytes BIGINT,
     bytes_total BIGINT,
+    most_bytes BIGINT NOT NULL DEFAULT 0,
     submitted BIGINT NOT NULL,
     started BIGINT,
     ended BIGINT,

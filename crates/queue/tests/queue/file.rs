@@ -25,7 +25,7 @@ fn files_of_other_programs_and_versions_are_refused() {
     for (sql, is_newer) in [
         ("CREATE TABLE job (x)", false),
         (
-            "PRAGMA application_id = 1818784117; PRAGMA user_version = 5; CREATE TABLE x (y)",
+            "PRAGMA application_id = 1818784117; PRAGMA user_version = 6; CREATE TABLE x (y)",
             true,
         ),
     ] {
@@ -34,7 +34,7 @@ fn files_of_other_programs_and_versions_are_refused() {
         other.execute_batch(sql).unwrap();
         drop(other);
         let error = Queue::open(&folder.file()).unwrap_err();
-        assert_eq!(matches!(error, Error::Newer { found: 5, .. }), is_newer);
+        assert_eq!(matches!(error, Error::Newer { found: 6, .. }), is_newer);
         assert_eq!(matches!(error, Error::Foreign(_)), !is_newer);
     }
 }
@@ -43,7 +43,7 @@ fn files_of_other_programs_and_versions_are_refused() {
 fn queue_of_an_earlier_version_is_refused_and_stays_as_it_is() {
     let folder = Folder::new("older");
     drop(folder.queue());
-    for format in 1..4 {
+    for format in 1..5 {
         let old = rusqlite::Connection::open(folder.file()).unwrap();
         let sql = format!("PRAGMA user_version = {format}; DROP TABLE IF EXISTS room");
         old.execute_batch(&sql).unwrap();

@@ -322,6 +322,34 @@ fn job_that_ends_its_workers_fails_in_the_end() {
 }
 
 #[test]
+fn job_whose_attempts_come_farther_outlives_any_number_of_workers() {
+    let folder = Folder::new("farther");
+    let mut queue = folder.queue();
+    let id = submit(&mut queue, 0, spec());
+    let mut now = 1;
+    let mut lose_workers = |queue: &mut Queue, attempts: u64, progress: fn(u64) -> u64| {
+        for nth in 1..=attempts {
+            let attempt = claim(queue, now)?;
+            let report = Report {
+                progress: Some((progress(nth), 1000)),
+                ..Report::default()
+            };
+            queue.renew(now, attempt, 1000, &report).unwrap();
+            now += 1002;
+            queue.advance(now).unwrap();
+        }
+        Some(())
+    };
+    lose_workers(&mut queue, 40, |nth| nth).unwrap();
+    assert_eq!(state(&mut queue, id), JobState::Queued);
+    // from then on each worker ends at the same place
+    assert_eq!(lose_workers(&mut queue, 40, |_| 40), None);
+    let job = queue.job(id).unwrap();
+    assert_eq!(job.state, JobState::Failed);
+    assert!(job.text.starts_with("11 workers ended"), "{}", job.text);
+}
+
+#[test]
 fn cancellation_reaches_the_worker_and_is_final() {
     let folder = Folder::new("cancel");
     let mut queue = folder.queue();
