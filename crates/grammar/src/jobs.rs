@@ -138,7 +138,7 @@ pub struct QueueArgs {
     pub pin: Option<String>,
 }
 
-/// Queue a copy and print its number
+/// Queue copies and print their numbers
 ///
 /// The words after the options are a `lighthaul cp` command. It runs in this directory, with the environment of the
 /// worker. A failure of the network, a full disk and other failures that may pass are retried later; the copy then
@@ -149,6 +149,7 @@ pub struct QueueArgs {
   lighthaul jobs submit cp results lh://far/archive
   lighthaul jobs submit --at 22:00 --start-by 06:00 cp results lh://far/archive
   lighthaul jobs submit cp --book --by 18:30 results lh://far/archive
+  lighthaul jobs submit --from copies.txt          # lines as: cp 'run 7' lh://far/archive
   lighthaul jobs submit --scheduler https://books.example.org:4811 cp lh://near/results lh://far/archive/")]
 pub struct Submit {
     /// Name, shown in lists
@@ -194,9 +195,15 @@ pub struct Submit {
         help_heading = "Selection"
     )]
     pub retries: u32,
+    /// File with a `cp` command in each line, quoted as for a shell; - for standard input
+    ///
+    /// All lines are checked before the first is queued. Empty lines and those that begin with # are skipped.
+    #[arg(long, value_name = "FILE", help_heading = "Selection")]
+    pub from: Option<PathBuf>,
     /// `cp` with its options and paths
     #[arg(
-        required = true,
+        required_unless_present = "from",
+        conflicts_with = "from",
         trailing_var_arg = true,
         allow_hyphen_values = true,
         value_name = "COMMAND"

@@ -1,6 +1,6 @@
 //! Commands of `lighthaul jobs`.
 //!
-//! - [`run`]: submission, lists and changes; [`show`]: output of jobs; [`follow`]: jobs and logs until their end
+//! - [`run`]: lists and changes; [`submit`]: submission; [`show`]: output of jobs; [`follow`]: jobs and logs until their end
 //! - [`desk`]: a database of jobs, or a scheduler that has one; [`request`]: jobs of a scheduler; [`share`]: shares
 //! - [`work`]: the worker
 
@@ -10,4 +10,5 @@ mod request;
 pub(crate) mod run;
 mod share;
 mod show;
+mod submit;
 mod work;

@@ -88,6 +88,55 @@ fn submitted_copies_run_without_their_client() {
 }
 
 #[test]
+fn list_of_copies_is_queued_whole_or_not_at_all() {
+    let far = Far::start("jobs-list", &[]);
+    let near = &far.near;
+    let list = near.at("copies.txt");
+    fs::write(near.at("a b"), "first").unwrap();
+    fs::write(near.at("c"), "second").unwrap();
+    let (folder, key, to) = (near.at(""), near.key(), far.place("both/"));
+    let (folder, key) = (folder.to_str().unwrap(), key.to_str().unwrap());
+    let cp = format!("cp --retries 0 --pin {} --key {key}", far.pin);
+    let good = format!("# two copies\n\n  {cp} '{folder}/a b' {to}\n{cp} {folder}/c {to}\n");
+    let submit = |text: &str, words: &[&str]| {
+        fs::write(&list, text).unwrap();
+        let words = [&["submit", "--from", list.to_str().unwrap()], words].concat();
+        jobs(near, &words)
+    };
+    for (line, why) in [
+        ("rm x", "a job is a copy"),
+        ("cp 'x y", "a quote is not closed"),
+        ("cp --nothing x y", "unexpected argument '--nothing'"),
+        ("cp --delete x y", "add --yes"),
+    ] {
+        let outcome = submit(&format!("{good}{line}\n"), &[]);
+        assert_eq!(outcome.code, Some(1), "{outcome:?}");
+        let said = outcome.err.concat();
+        assert!(said.contains("line 5 of the list: "), "{said}");
+        assert!(said.contains(why), "{said}");
+        assert!(outcome.out.is_empty(), "{outcome:?}");
+    }
+    let both = submit(&good, &["cp", "x", "y"]);
+    assert_eq!(both.code, Some(1), "{both:?}");
+    let missing = jobs(near, &["submit", "--from", near.at("no").to_str().unwrap()]);
+    assert_eq!(missing.code, Some(3), "{missing:?}");
+    let outcome = submit(&good, &["--name", "both"]).assert_succeeded();
+    assert_eq!(outcome.out, ["1", "2"]);
+    let outcome = submit(&good, &["--json"]).assert_succeeded();
+    let events = assert_valid(&outcome);
+    assert_eq!(events[1]["job"], 4, "{events:?}");
+    // a source is copied as it is when its job starts
+    fs::write(near.at("c"), "changed since").unwrap();
+    let worked = jobs(near, &["work", "--until-empty"]).assert_succeeded();
+    assert_eq!(state(near, "1"), "done", "{worked:?}");
+    let target = far.target.join("both");
+    assert_eq!(fs::read_to_string(target.join("a b")).unwrap(), "first");
+    let changed = fs::read_to_string(target.join("c")).unwrap();
+    assert_eq!(changed, "changed since");
+    assert_eq!(shown(near, "2")["name"], "both");
+}
+
+#[test]
 fn copy_that_fails_is_retried_or_fails_with_its_exit_status() {
     let far = Far::start("jobs-fail", &[]);
     let near = &far.near;
