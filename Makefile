@@ -54,8 +54,8 @@ test: setup ## run every test, then list those that were skipped, with the reaso
 mutants: ## mutation tests: change critical code, and list changes that no test finds; ROOMS="journal rights --shard 0/8" for a part
 	@scripts/mutants $(ROOMS)
 attacks: ## attack daemons, gateways and schedulers for a minute each, with optimization, and print how much honest clients lose
-	LIGHTHAUL_ATTACK_SECONDS=60 $(CARGO) test --release --locked --package lighthaul-cli --test cp -- attacks:: pipelining:: --nocapture --test-threads 1
-	$(CARGO) test --release --locked --package lighthaul-cli --test gateway -- sixty_four --nocapture --test-threads 1
+	LIGHTHAUL_ATTACK_SECONDS=60 $(CARGO) test --release --locked --package lighthaul-cli --features lab,scheduler --test cp -- attacks:: pipelining:: --nocapture --test-threads 1
+	$(CARGO) test --release --locked --package lighthaul-cli --features lab,scheduler --test gateway -- sixty_four --nocapture --test-threads 1
 fuzz: ## fuzz every decoder for 600 seconds each, or SECONDS_EACH
 	@scripts/fuzz $(SECONDS_EACH)
 check: fmt clippy doc book tidy ## check format, lints, documents and project rules

@@ -9,7 +9,8 @@ pub(crate) fn run(root: &Path) -> Result<(), String> {
     let failed = |why: std::io::Error| format!("cannot run cargo: {why}");
     let mut test = Command::new("cargo")
         .args(["test", "--locked", "--quiet", "--package", "lighthaul-cli"])
-        .args(["--test", "domains", "--", "--exact", TEST, "--nocapture"])
+        .args(["--features", "lab,scheduler", "--test", "domains"])
+        .args(["--", "--exact", TEST, "--nocapture"])
         // a machine that allows no lab is an error here, and not a skipped test
         .env("LIGHTHAUL_TEST_REQUIRE", "all")
         .current_dir(root)

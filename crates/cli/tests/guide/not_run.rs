@@ -49,18 +49,31 @@ fn check(text: &str) -> Result<(), String> {
         }
         ["ldconfig"] => Ok(()),
         ["make", target, ..] => contains_line("Makefile", &format!("{target}:")),
-        ["cargo", "test", "-p", package, "--test", test, ..] => {
+        [
+            "cargo",
+            "test",
+            "-p",
+            package,
+            "--features",
+            "full",
+            "--test",
+            test,
+            ..,
+        ] => {
             let folder = package.trim_start_matches("lighthaul-");
             let tests = project().join("crates").join(folder).join("tests");
             let is_there = tests.join(test).join("main.rs").exists();
             let is_file = tests.join(test).with_extension("rs").exists();
             require(is_there || is_file, "no such test")
         }
-        ["cargo", "run", "-p", package, "--bin", bin, ..] => {
-            let folder = package.trim_start_matches("lighthaul-");
-            let manifest = format!("crates/{folder}/Cargo.toml");
-            contains_line(&manifest, &format!("name = \"{bin}\""))
+        ["lighthaul-conformance", "--device", _, program] => {
+            require(project().join(program).exists(), "no such driver program")?;
+            contains_line("scripts/lay-out", "for name in lighthaul-conformance")
         }
+        ["lighthaul-lease", _] => contains_line(
+            "scripts/lay-out",
+            "for name in lighthaul-conformance lighthaul-lease;",
+        ),
         [
             "cargo",
             "run",
@@ -142,14 +155,14 @@ fn require(is_met: bool, why: &str) -> Result<(), String> {
 fn unknown_names_in_commands_are_found() {
     for text in [
         "make book  # the guide",
-        "cargo test -p lighthaul-cli --test guide gateways",
+        "cargo test -p lighthaul-cli --features full --test guide gateways",
     ] {
         assert_eq!(check(text), Ok(()), "{text}");
     }
     for text in [
         "make nothing",
-        "cargo test -p lighthaul-cli --test nothing",
-        "cargo run -p lighthaul-circuit --bin nothing",
+        "cargo test -p lighthaul-cli --features full --test nothing",
+        "lighthaul-conformance --device device.json nothing",
         "cargo run --release -p lighthaul-domains --example nothing",
         "systemctl enable --now nothing",
         "sysctl -w net.core.rmem_max=1",
