@@ -574,11 +574,14 @@ lh_code lh_writer_close(lh_writer writer);
 // Opens a stream, and returns before it is connected. A later call reports a failure to connect.
 lh_code lh_stream_open(lh_client client, const lh_stream_request *request, lh_stream *stream);
 
-// Sends a message. Waits while the buffer of the stream is full.
-lh_code lh_stream_send(lh_stream stream, const void *message, size_t len);
+// Sends a message. Waits while the buffer of the stream is full, so a function for notices cannot call it.
+lh_code lh_stream_send(lh_stream stream,
+                       const void *message,
+                       size_t len);
 
 // Waits for the next message, copies it into `buffer`, and stores its length. Returns `LH_END` at the end of the
 // stream. If the buffer is too small, returns `LH_USAGE` and stores the length; the message is kept for the next call.
+// Within a callback, only `lh_stream_receive_within()` can be called.
 lh_code lh_stream_receive(lh_stream stream,
                           void *buffer,
                           size_t capacity,
@@ -593,7 +596,7 @@ lh_code lh_stream_receive_within(lh_stream stream,
                                  size_t *len);
 
 // Ends a stream, and waits until all messages have arrived. A stream that receives ends with its source; messages that
-// were not received are dropped. `report` may be null.
+// were not received are dropped. `report` may be null. A callback cannot call it.
 lh_code lh_stream_finish(lh_stream stream,
                          lh_report *report);
 
@@ -630,8 +633,14 @@ lh_code lh_message_set_signed(lh_message message, const char *field, int64_t val
 // Sets a field of type f32 or f64.
 lh_code lh_message_set_float(lh_message message, const char *field, double value);
 
-// Sets a field of type text.
+// Sets a field of type text, which ends with zero.
 lh_code lh_message_set_text(lh_message message, const char *field, const char *value);
+
+// Sets a field of type text to the `len` bytes at `value`, which must be UTF-8. Zero bytes are part of the text.
+lh_code lh_message_set_string(lh_message message,
+                              const char *field,
+                              const char *value,
+                              size_t len);
 
 // Sets a field of type bytes.
 lh_code lh_message_set_bytes(lh_message message, const char *field, const void *value, size_t len);
@@ -687,11 +696,12 @@ lh_code lh_typed_open(lh_client client,
                       lh_schema schema,
                       lh_typed *stream);
 
-// Sends a message. Waits while the buffer of the stream is full.
-lh_code lh_typed_send(lh_typed stream, lh_message message);
+// Sends a message. Waits while the buffer of the stream is full, so a function for notices cannot call it.
+lh_code lh_typed_send(lh_typed stream,
+                      lh_message message);
 
 // Waits for the next message, which the program closes. Returns `LH_END` at the end of the stream, and `LH_PROTOCOL`
-// with the difference if the sender has another schema.
+// with the difference if the sender has another schema. A callback cannot call it.
 lh_code lh_typed_receive(lh_typed stream,
                          lh_message *message);
 
@@ -731,12 +741,12 @@ lh_code lh_reservation_release(lh_reservation reservation,
                                lh_reservation_info *info);
 
 // Waits up to `timeout_ms` milliseconds until a reservation is active; without a limit if that is negative. Returns
-// `LH_PENDING` if it has not started. `info` may be null.
+// `LH_PENDING` if it has not started, and `LH_INTERRUPTED` if another thread closes the reservation. `info` may be null.
 lh_code lh_reservation_wait(lh_reservation reservation,
                             int64_t timeout_ms,
                             lh_reservation_info *info);
 
-// Closes a reservation. Its capacity stays reserved.
+// Closes a reservation, and ends waits for its start. Its capacity stays reserved.
 lh_code lh_reservation_close(lh_reservation reservation);
 
 #ifdef __cplusplus

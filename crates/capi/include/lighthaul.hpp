@@ -54,8 +54,16 @@ inline void check(lh_code code) {
   if (code != LH_OK) fail();
 }
 
+// Returns the text for C, which would end it at a zero byte.
+inline const char *c_text(const std::string &text) {
+  if (text.find('\0') != std::string::npos) {
+    throw Error(LH_USAGE, "a path or an option has a zero byte", "remove the zero byte");
+  }
+  return text.c_str();
+}
+
 inline const char *text(const std::string &text) {
-  return text.empty() ? nullptr : text.c_str();
+  return text.empty() ? nullptr : c_text(text);
 }
 
 // Handle that its owner closes.
@@ -284,7 +292,7 @@ class Files {
  public:
   lh_item stat(const std::string &path, bool follow = true) const {
     lh_item item{};
-    detail::check(lh_files_stat(files_.get(), path.c_str(), follow, &item));
+    detail::check(lh_files_stat(files_.get(), detail::c_text(path), follow, &item));
     return item;
   }
 
@@ -301,34 +309,34 @@ class Files {
         return true;
       });
     };
-    const lh_code code = lh_files_list(files_.get(), path.c_str(), each, &taking);
+    const lh_code code = lh_files_list(files_.get(), detail::c_text(path), each, &taking);
     taking.thrown.rethrow();
     detail::check(code);
     return std::move(taking.items);
   }
 
-  void make_directory(const std::string &path) { detail::check(lh_files_make_directory(files_.get(), path.c_str())); }
-  void remove(const std::string &path) { detail::check(lh_files_remove(files_.get(), path.c_str())); }
-  void remove_directory(const std::string &path) { detail::check(lh_files_remove_directory(files_.get(), path.c_str())); }
+  void make_directory(const std::string &path) { detail::check(lh_files_make_directory(files_.get(), detail::c_text(path))); }
+  void remove(const std::string &path) { detail::check(lh_files_remove(files_.get(), detail::c_text(path))); }
+  void remove_directory(const std::string &path) { detail::check(lh_files_remove_directory(files_.get(), detail::c_text(path))); }
   void rename(const std::string &from, const std::string &to, bool replace = false) {
-    detail::check(lh_files_rename(files_.get(), from.c_str(), to.c_str(), replace));
+    detail::check(lh_files_rename(files_.get(), detail::c_text(from), detail::c_text(to), replace));
   }
 
   Reader open(const std::string &path) const {
     Reader reader;
-    detail::check(lh_reader_open(files_.get(), path.c_str(), reader.reader_.out()));
+    detail::check(lh_reader_open(files_.get(), detail::c_text(path), reader.reader_.out()));
     return reader;
   }
 
   Writer create(const std::string &path, bool is_new = false) {
     Writer writer;
-    detail::check(lh_writer_create(files_.get(), path.c_str(), is_new, writer.writer_.out()));
+    detail::check(lh_writer_create(files_.get(), detail::c_text(path), is_new, writer.writer_.out()));
     return writer;
   }
 
   Writer append(const std::string &path) {
     Writer writer;
-    detail::check(lh_writer_append(files_.get(), path.c_str(), writer.writer_.out()));
+    detail::check(lh_writer_append(files_.get(), detail::c_text(path), writer.writer_.out()));
     return writer;
   }
 
@@ -429,7 +437,7 @@ constexpr std::int32_t number() {
 // Schema of typed messages, as in "Pose { time: f64, joints: [f32], name: text }".
 class Schema {
  public:
-  explicit Schema(const std::string &text) { detail::check(lh_schema_parse(text.c_str(), schema_.out())); }
+  explicit Schema(const std::string &text) { detail::check(lh_schema_parse(detail::c_text(text), schema_.out())); }
 
  private:
   friend class Client;
@@ -449,7 +457,7 @@ class Message {
 
   Message &set(const char *field, bool value) { return done(lh_message_set_bool(message_.get(), field, value)); }
   Message &set(const char *field, const std::string &text) {
-    return done(lh_message_set_text(message_.get(), field, text.c_str()));
+    return done(lh_message_set_string(message_.get(), field, text.data(), text.size()));
   }
   Message &set(const char *field, const char *text) { return done(lh_message_set_text(message_.get(), field, text)); }
 
@@ -640,12 +648,12 @@ class Client {
   // Starts a copy.
   Transfer start(const Copy &copy) const {
     std::vector<const char *> sources;
-    for (const auto &source : copy.sources) sources.push_back(source.c_str());
+    for (const auto &source : copy.sources) sources.push_back(detail::c_text(source));
     lh_copy_request request{};
     request.size = sizeof request;
     request.sources = sources.data();
     request.source_count = sources.size();
-    request.target = copy.target.c_str();
+    request.target = detail::c_text(copy.target);
     request.rate = detail::text(copy.rate);
     request.limit = detail::text(copy.limit);
     request.protocol = detail::text(copy.protocol);
@@ -659,7 +667,7 @@ class Client {
     request.plain = copy.plain;
     request.no_udp = !copy.udp;
     std::vector<const char *> filters;
-    for (const auto &filter : copy.filters) filters.push_back(filter.c_str());
+    for (const auto &filter : copy.filters) filters.push_back(detail::c_text(filter));
     request.filters = filters.data();
     request.filter_count = filters.size();
     request.stall_timeout_s = static_cast<std::uint32_t>(copy.stall_timeout.count());
@@ -690,7 +698,7 @@ class Client {
   // Connects to the files of a host.
   Files files(const std::string &place, bool writable = false) const {
     Files files;
-    detail::check(lh_files_open(client_.get(), place.c_str(), writable, files.files_.out()));
+    detail::check(lh_files_open(client_.get(), detail::c_text(place), writable, files.files_.out()));
     return files;
   }
 
@@ -723,28 +731,28 @@ class Client {
   // Opens a stream of typed messages to a pipe or file of another host.
   TypedStream typed_to(const std::string &place, const Schema &schema, const StreamOptions &options = {}) const {
     lh_stream_request request{};
-    request.to = place.c_str();
+    request.to = detail::c_text(place);
     return open(request, options, schema);
   }
 
   // Opens a stream of typed messages from a pipe or file of another host.
   TypedStream typed_from(const std::string &place, const Schema &schema, const StreamOptions &options = {}) const {
     lh_stream_request request{};
-    request.from = place.c_str();
+    request.from = detail::c_text(place);
     return open(request, options, schema);
   }
 
   // Opens a stream to a pipe or file of another host.
   Stream stream_to(const std::string &place, const StreamOptions &options = {}) const {
     lh_stream_request request{};
-    request.to = place.c_str();
+    request.to = detail::c_text(place);
     return open(request, options);
   }
 
   // Opens a stream from a pipe or file of another host.
   Stream stream_from(const std::string &place, const StreamOptions &options = {}) const {
     lh_stream_request request{};
-    request.from = place.c_str();
+    request.from = detail::c_text(place);
     return open(request, options);
   }
 

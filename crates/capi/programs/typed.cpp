@@ -1,6 +1,8 @@
 // Typed messages with exceptions, and a reservation: typed lh://HOST:PORT/ PIN KEY FOLDER SCHEDULER TOKEN_FILE.
 
+#include <future>
 #include <iostream>
+#include <memory>
 #include <numeric>
 
 #include "lighthaul.hpp"
@@ -26,6 +28,15 @@ void send_poses(const lighthaul::Client &client, const std::string &pipe) {
       const lighthaul::Message again(pose, got->pack());
       std::cout << again.floating("time") << ' ' << again.boolean("valid") << '\n';
     }
+  }
+  const lighthaul::Schema note("Note { text: text }");
+  lighthaul::Message noted(note);
+  noted.set("text", std::string("a\0b", 3));
+  std::cout << lighthaul::Message(note, noted.pack()).bytes("text").size() << " bytes of text\n";
+  try {
+    client.files(pipe.substr(0, pipe.rfind('/') + 1), true).remove(std::string("notes\0txt", 9));
+  } catch (const lighthaul::Error &error) {
+    std::cout << error.code() << ' ' << error.what() << '\n';
   }
   const lighthaul::Schema other("Pose { time: f64, joints: [f32], valid: bool, image: bytes, offset: i16 }");
   auto reader = client.typed_from(pipe, other, options);
@@ -63,6 +74,24 @@ void reserve(const lighthaul::Client &client) {
   auto later = client.reserve(capacity);
   later.commit();
   std::cout << "started: " << later.wait_for(std::chrono::milliseconds(50)) << '\n';
+  // a wait without a limit holds up no other one, and ends with the object
+  auto waited = std::make_unique<lighthaul::Reservation>(client.reservation(later.info().number));
+  std::promise<void> waits;
+  auto code = std::async(std::launch::async, [reservation = waited.get(), &waits]() -> lh_code {
+    waits.set_value();
+    try {
+      reservation->wait();
+    } catch (const lighthaul::Error &error) {
+      return error.code();
+    }
+    return LH_OK;
+  });
+  waits.get_future().wait();
+  for (int nth = 0; nth < 5; nth++) {
+    if (waited->wait_for(std::chrono::milliseconds(20))) std::cout << "it has started\n";
+  }
+  waited.reset();
+  std::cout << "the wait ended: " << code.get() << '\n';
   later.cancel("not needed");
   std::cout << "canceled: " << (later.info().state == LH_TERMINATED) << '\n';
 }

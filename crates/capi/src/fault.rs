@@ -40,8 +40,10 @@ pub enum Fault {
         /// Description of the allowed values.
         allowed: &'static str,
     },
-    /// A wait within a callback of the same copy.
-    #[error("a callback of a copy cannot wait for copies: wait in another thread")]
+    /// A wait within a callback.
+    #[error(
+        "a callback cannot wait for copies, streams and reservations without a limit: wait in another thread"
+    )]
     Callback,
     /// A buffer that is too small.
     #[error("the message has {len} bytes, and the buffer {capacity}: pass a larger buffer")]

@@ -135,6 +135,8 @@ struct calls {
     lh_code waited;
     lh_code copied;
     lh_code closed;
+    lh_code received;
+    lh_code finished;
     int count;
 };
 
@@ -147,6 +149,14 @@ static int32_t wait_within(void *data, const lh_progress *progress) {
     lh_transfer other;
     EXPECT(LH_OK, lh_copy_start(calls->client, calls->other, &other));
     calls->closed = lh_transfer_close(other);
+    // refused before the handle is looked at
+    const lh_stream none = {0};
+    char buffer[1];
+    size_t len;
+    calls->received = lh_stream_receive(none, buffer, sizeof buffer, &len);
+    expect_text(__LINE__, "a callback cannot wait");
+    calls->finished = lh_stream_finish(none, NULL);
+    expect_text(__LINE__, "a callback cannot wait");
     return 1;
 }
 
@@ -167,7 +177,7 @@ static void use_callbacks(lh_client client, const char *host, const char *folder
     char never[4200];
     snprintf(never, sizeof never, "%snever", host);
     const lh_copy_request other = copy_request(&source, never);
-    struct calls calls = {client, &other, {0}, LH_OK, LH_OK, LH_OK, 0};
+    struct calls calls = {client, &other, {0}, LH_OK, LH_OK, LH_OK, LH_OK, LH_OK, 0};
     lh_copy_request request = copy_request(&source, target);
     request.progress = wait_within;
     request.data = &calls;

@@ -1,6 +1,6 @@
 //! Errors as exceptions of the package, which `lighthaul._errors` defines.
 
-use lighthaul::{Error, Failure, FailureKind};
+use lighthaul::{Code, Error, Failure, FailureKind};
 use lighthaul_booking_client::client::ClientError;
 use lighthaul_booking_client::json::Problem;
 use lighthaul_remote::error::Fault as RemoteFault;
@@ -41,7 +41,7 @@ const fn reason_of(kind: FailureKind) -> Option<&'static str> {
         FailureKind::NotEmpty => Some("ENOTEMPTY"),
         FailureKind::NoSpace => Some("ENOSPC"),
         FailureKind::ReadOnly => Some("EROFS"),
-        FailureKind::Busy => Some("EBUSY"),
+        FailureKind::Busy | FailureKind::Crowded => Some("EBUSY"),
         FailureKind::Denied
         | FailureKind::Changed
         | FailureKind::Corrupt
@@ -57,6 +57,13 @@ pub(crate) fn reason_in(text: &str) -> Option<&'static str> {
     let (_, reason) = text.rsplit_once(": ")?;
     let found = REASONS.iter().find(|(begin, _)| reason.starts_with(begin));
     found.map(|(_, name)| *name)
+}
+
+/// Returns what to do about an error with this exit status and text.
+#[pyfunction(name = "remedy")]
+pub(crate) fn remedy_of(code: u8, text: String) -> String {
+    let code = Code::from_number(code);
+    Error::from(RemoteFault::Named { code, text }).remedy()
 }
 
 const REASONS: [(&str, &str); 6] = [

@@ -7,7 +7,7 @@ mod _lighthaul {
     #[pymodule_export]
     use crate::client::Client;
     #[pymodule_export]
-    use crate::errors::reason_in;
+    use crate::errors::{reason_in, remedy_of};
     #[pymodule_export]
     use crate::events::Events;
     #[pymodule_export]
@@ -29,4 +29,6 @@ mod _lighthaul {
     use crate::stream::Stream;
     #[pymodule_export]
     use crate::transfer::Transfer;
+    #[pymodule_export]
+    use crate::work::Cancellation;
 }

@@ -10,7 +10,7 @@ use lighthaul::{Client, Error, Install, Scheduler, Settings, Token, User};
 
 use super::code::{ResultCode, result};
 use crate::call::{c_string, run};
-use crate::callback;
+use crate::callback::{self, Callback};
 use crate::handles::{self, Object};
 use crate::memory::{self, Data, Request};
 
@@ -88,7 +88,9 @@ struct Notes {
 impl User for Notes {
     fn tell(&self, note: &str) {
         let note = c_string(note);
-        callback::within(|| (self.function)(self.data.pointer(), note.as_ptr()));
+        callback::within(Callback::Note, || {
+            (self.function)(self.data.pointer(), note.as_ptr())
+        });
     }
 
     fn agrees(&self, _question: &str) -> Result<bool, Error> {

@@ -18,7 +18,7 @@ use lighthaul_session::error::Code;
 use super::client::ClientHandle;
 use super::code::{LH_OK, LH_PARTIAL, LH_PENDING, ResultCode, result};
 use crate::call::{c_string, run};
-use crate::callback;
+use crate::callback::{self, Callback};
 use crate::fault::Fault;
 use crate::handles::{self, Object};
 use crate::memory::{self, Data, Request};
@@ -283,7 +283,9 @@ fn start(client: ClientHandle, request: *const CopyRequest) -> Result<Transfer, 
             && !is_cancelled
         {
             let progress = shown(progress);
-            let wish = callback::within(|| function(data.pointer(), &raw const progress));
+            let wish = callback::within(Callback::Progress, || {
+                function(data.pointer(), &raw const progress)
+            });
             is_cancelled = wish != 0;
             if is_cancelled {
                 Cancellation::current().cancel();

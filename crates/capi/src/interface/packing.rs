@@ -5,14 +5,16 @@ use std::ffi::{c_char, c_void};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use lighthaul::{Client, Error, Fault, Message, Number, PackingError, Schema, TypedStream, Value};
+use lighthaul::{
+    Client, Error, Fault as Failed, Message, Number, PackingError, Schema, TypedStream, Value,
+};
 
 use super::client::ClientHandle;
 use super::code::{LH_END, ResultCode, result};
 use super::stream::{Report, StreamRequest, counted, wanted};
 use crate::call::run;
 use crate::callback;
-use crate::fault::invalid;
+use crate::fault::{Fault, invalid};
 use crate::handles::{self, Object};
 use crate::memory;
 
@@ -154,7 +156,7 @@ pub extern "C" fn lh_message_set_float(
     set(message, field, || Ok(value.into()))
 }
 
-/// Sets a field of type text.
+/// Sets a field of type text, which ends with zero.
 #[unsafe(no_mangle)]
 pub extern "C" fn lh_message_set_text(
     message: MessageHandle,
@@ -162,6 +164,21 @@ pub extern "C" fn lh_message_set_text(
     value: *const c_char,
 ) -> ResultCode {
     set(message, field, || Ok(memory::text(value, "value")?.into()))
+}
+
+/// Sets a field of type text to the `len` bytes at `value`, which must be UTF-8. Zero bytes are part of the text.
+#[unsafe(no_mangle)]
+pub extern "C" fn lh_message_set_string(
+    message: MessageHandle,
+    field: *const c_char,
+    value: *const c_char,
+    len: usize,
+) -> ResultCode {
+    set(message, field, || {
+        let octets = memory::input(value.cast(), len, "value")?;
+        let text = str::from_utf8(octets).map_err(|_| Fault::Text("value"))?;
+        Ok(text.into())
+    })
 }
 
 /// Sets a field of type bytes.
@@ -341,10 +358,11 @@ pub extern "C" fn lh_typed_open(
     }))
 }
 
-/// Sends a message. Waits while the buffer of the stream is full.
+/// Sends a message. Waits while the buffer of the stream is full, so a function for notices cannot call it.
 #[unsafe(no_mangle)]
 pub extern "C" fn lh_typed_send(stream: TypedHandle, message: MessageHandle) -> ResultCode {
     result(run(|| {
+        callback::forbid_in_note()?;
         let stream = handles::get::<TypedStream>(stream.id)?;
         let message = handles::get::<Mutex<Message>>(message.id)?;
         // the program may use the message while this call waits
@@ -354,11 +372,12 @@ pub extern "C" fn lh_typed_send(stream: TypedHandle, message: MessageHandle) -> 
 }
 
 /// Waits for the next message, which the program closes. Returns `LH_END` at the end of the stream, and `LH_PROTOCOL`
-/// with the difference if the sender has another schema.
+/// with the difference if the sender has another schema. A callback cannot call it.
 #[unsafe(no_mangle)]
 pub extern "C" fn lh_typed_receive(stream: TypedHandle, message: *mut MessageHandle) -> ResultCode {
     let received = run(|| {
         memory::require(message, "message")?;
+        callback::forbid()?;
         let stream = handles::get::<TypedStream>(stream.id)?;
         let Some(received) = stream.receive()? else {
             return Ok(false);
@@ -376,6 +395,7 @@ pub extern "C" fn lh_typed_receive(stream: TypedHandle, message: *mut MessageHan
 #[unsafe(no_mangle)]
 pub extern "C" fn lh_typed_finish(stream: TypedHandle, report: *mut Report) -> ResultCode {
     result(run(|| {
+        callback::forbid()?;
         let stream = handles::get::<TypedStream>(stream.id)?;
         let summary = stream.finish()?;
         memory::store(report, counted(&summary));
@@ -407,7 +427,7 @@ fn locked(message: &Mutex<Message>) -> MutexGuard<'_, Message> {
 }
 
 fn failed(error: PackingError) -> Error {
-    Fault::Packing(error).into()
+    Failed::Packing(error).into()
 }
 
 fn set(

@@ -3,7 +3,7 @@
 
 use std::ffi::c_char;
 use std::mem::size_of;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lighthaul::{
@@ -92,10 +92,35 @@ pub struct ReservationInfo {
     pub state: i32,
 }
 
-/// Reservation, and a wait for its start.
+/// Reservation, and a wait for its start. No lock is held during a wait, so that a thread with a time limit does not wait
+/// for another one.
 struct Open {
     reservation: Mutex<Reservation>,
-    start: Mutex<Option<PendingStart>>,
+    start: Mutex<Option<Arc<PendingStart>>>,
+}
+
+impl Open {
+    /// Returns the wait for the start, which all threads share.
+    fn start(&self) -> Result<Arc<PendingStart>, Error> {
+        let mut start = locked(&self.start);
+        if let Some(pending) = &*start {
+            return Ok(Arc::clone(pending));
+        }
+        let pending = Arc::new(locked(&self.reservation).pending_start()?);
+        *start = Some(Arc::clone(&pending));
+        Ok(pending)
+    }
+
+    /// Forgets a wait that has ended. A later one reads the reservation again.
+    fn forget(&self, ended: &Arc<PendingStart>) {
+        let mut start = locked(&self.start);
+        if start
+            .as_ref()
+            .is_some_and(|start| Arc::ptr_eq(start, ended))
+        {
+            *start = None;
+        }
+    }
 }
 
 impl Object for Open {
@@ -177,7 +202,7 @@ pub extern "C" fn lh_reservation_release(
 }
 
 /// Waits up to `timeout_ms` milliseconds until a reservation is active; without a limit if that is negative. Returns
-/// `LH_PENDING` if it has not started. `info` may be null.
+/// `LH_PENDING` if it has not started, and `LH_INTERRUPTED` if another thread closes the reservation. `info` may be null.
 #[unsafe(no_mangle)]
 pub extern "C" fn lh_reservation_wait(
     reservation: ReservationHandle,
@@ -186,18 +211,13 @@ pub extern "C" fn lh_reservation_wait(
 ) -> ResultCode {
     let started = run(|| {
         let open = handles::get::<Open>(reservation.id)?;
-        let mut start = locked(&open.start);
-        if start.is_none() {
-            let pending = locked(&open.reservation).pending_start()?;
-            *start = Some(pending);
-        }
         let limit = u64::try_from(timeout_ms).ok().map(Duration::from_millis);
         if limit.is_none() {
             callback::forbid()?;
         }
+        let pending = open.start()?;
         let done = loop {
-            let pending = start.as_ref();
-            let done = pending.and_then(|pending| pending.wait_for(limit.unwrap_or(LOOK)));
+            let done = pending.wait_for(limit.unwrap_or(LOOK));
             if done.is_some() || limit.is_some() {
                 break done;
             }
@@ -205,7 +225,7 @@ pub extern "C" fn lh_reservation_wait(
         let Some(done) = done else {
             return Ok(false);
         };
-        *start = None;
+        open.forget(&pending);
         let active = done?;
         memory::store(info, shown(&active));
         *locked(&open.reservation) = active;
@@ -218,10 +238,16 @@ pub extern "C" fn lh_reservation_wait(
     }
 }
 
-/// Closes a reservation. Its capacity stays reserved.
+/// Closes a reservation, and ends waits for its start. Its capacity stays reserved.
 #[unsafe(no_mangle)]
 pub extern "C" fn lh_reservation_close(reservation: ReservationHandle) -> ResultCode {
-    result(run(|| handles::close::<Open>(reservation.id).map(drop)))
+    result(run(|| {
+        let open = handles::close::<Open>(reservation.id)?;
+        if let Some(pending) = &*locked(&open.start) {
+            pending.cancel();
+        }
+        Ok(())
+    }))
 }
 
 fn opened(reservation: Reservation) -> ReservationHandle {

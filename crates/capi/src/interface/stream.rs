@@ -157,7 +157,7 @@ pub extern "C" fn lh_stream_open(
     }))
 }
 
-/// Sends a message. Waits while the buffer of the stream is full.
+/// Sends a message. Waits while the buffer of the stream is full, so a function for notices cannot call it.
 #[unsafe(no_mangle)]
 pub extern "C" fn lh_stream_send(
     stream: StreamHandle,
@@ -165,6 +165,7 @@ pub extern "C" fn lh_stream_send(
     len: usize,
 ) -> ResultCode {
     result(run(|| {
+        callback::forbid_in_note()?;
         let open = handles::get::<Open>(stream.id)?;
         open.stream.send(memory::input(message, len, "message")?)
     }))
@@ -172,6 +173,7 @@ pub extern "C" fn lh_stream_send(
 
 /// Waits for the next message, copies it into `buffer`, and stores its length. Returns `LH_END` at the end of the
 /// stream. If the buffer is too small, returns `LH_USAGE` and stores the length; the message is kept for the next call.
+/// Within a callback, only `lh_stream_receive_within()` can be called.
 #[unsafe(no_mangle)]
 pub extern "C" fn lh_stream_receive(
     stream: StreamHandle,
@@ -181,6 +183,7 @@ pub extern "C" fn lh_stream_receive(
 ) -> ResultCode {
     let received = run(|| {
         memory::require(len, "len")?;
+        callback::forbid()?;
         let open = handles::get::<Open>(stream.id)?;
         let kept = open.kept().pop_front();
         let next = kept.map_or_else(|| open.stream.receive(), |kept| Ok(Some(kept)))?;
@@ -225,10 +228,11 @@ pub extern "C" fn lh_stream_receive_within(
 }
 
 /// Ends a stream, and waits until all messages have arrived. A stream that receives ends with its source; messages that
-/// were not received are dropped. `report` may be null.
+/// were not received are dropped. `report` may be null. A callback cannot call it.
 #[unsafe(no_mangle)]
 pub extern "C" fn lh_stream_finish(stream: StreamHandle, report: *mut Report) -> ResultCode {
     result(run(|| {
+        callback::forbid()?;
         let open = handles::get::<Open>(stream.id)?;
         let summary = open.stream.finish()?;
         memory::store(report, counted(&summary));

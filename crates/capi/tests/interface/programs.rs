@@ -159,12 +159,15 @@ fn program_in_cpp_sends_typed_messages_and_reserves_capacity() {
     let expected = [
         "100 joints, sum 25, offset -3, image abc",
         "2.5 1",
+        "3 bytes of text",
+        "1 a path or an option has a zero byte",
         "2 the sender has another schema than this program: its field joints is [f64], and [f32] is expected; use the same \
          schema on both sides",
         "promised: 1, 100000000 b/s",
         "active: 1",
         "released: 1",
         "started: 0",
+        "the wait ended: 20",
         "canceled: 1",
     ];
     assert_eq!(lines, expected);

@@ -7,8 +7,8 @@ import functools
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from ._blocking import POOL
 from ._events import in_task
-from ._ranges import POOL
 from ._reservations import Reservation, ReservationEvent, reservation_event
 from ._scheduler import Scheduler, Wait, Which
 from ._types import Place

@@ -6,6 +6,7 @@ import errno as _errno
 import json as _json
 from typing import TYPE_CHECKING
 
+from . import _lighthaul
 from ._reservations import CounterOffer, counter_offer
 
 if TYPE_CHECKING:
@@ -21,6 +22,11 @@ class Error(Exception):
     """Name of that status."""
     problem: str | None = None
     """Word for the reason for which a scheduler refused the request, as in "late"."""
+
+    @property
+    def remedy(self) -> str:
+        """What to do: the end of the text, or advice for this kind of failure."""
+        return _lighthaul.remedy(self.code, str(self))
 
 
 class UsageError(Error, ValueError):

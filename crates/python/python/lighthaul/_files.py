@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import logging
 import os
+import sys
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any
 
@@ -14,8 +16,28 @@ if TYPE_CHECKING:
 
     from _typeshed import ReadableBuffer, WriteableBuffer
 
+_LOG = logging.getLogger("lighthaul")
 BUFFER = 1 << 20
 """Bytes of a buffer. The library reads further ahead, as far as the path needs."""
+
+
+class Interruption:
+    """Exceptions that end the work with a file between its opening and its close.
+
+    fsspec, pandas and others close a file without the exception that ended their block.
+    """
+
+    def __init__(self) -> None:
+        # an exception that was handled before does not concern the file
+        self._before = sys.exception()
+
+    def exception(self) -> BaseException | None:
+        """Return the exception that is being handled, if that began after the file was opened."""
+        raised = sys.exception()
+        # the end of an iterator is no failure
+        if raised is self._before or isinstance(raised, StopIteration | StopAsyncIteration):
+            return None
+        return raised
 
 
 class RawReader(io.RawIOBase):
@@ -95,7 +117,10 @@ class Reader(io.BufferedReader):
 
 
 class RawWriter(io.RawIOBase):
-    """Unbuffered file that is written. It gets its name when it is closed, and nothing is left of one that is discarded."""
+    """Unbuffered file that is written. It gets its name when it is closed, and nothing is left of one that is discarded.
+
+    A file that is closed while an exception is handled, as in `finally`, is discarded: its last bytes may be missing.
+    """
 
     def __init__(self, native: _lighthaul.Writer, name: str, mode: str, autocommit: bool = True) -> None:
         super().__init__()
@@ -104,6 +129,7 @@ class RawWriter(io.RawIOBase):
         self._autocommit = autocommit
         self._failed = False
         self._committed = False
+        self._interruption = Interruption()
         self.name = name
         self.mode = mode
 
@@ -151,9 +177,16 @@ class RawWriter(io.RawIOBase):
         if not self.closed:
             try:
                 if self._autocommit and not self._failed:
-                    self.commit()
+                    self._complete()
             finally:
                 super().close()
+
+    def _complete(self) -> None:
+        raised = self._interruption.exception()
+        if raised is not None and self._native is not None:
+            _LOG.warning("%s was discarded, since it was closed while %s was handled", self.name, type(raised).__name__)
+            self.discard()
+        self.commit()
 
     def __del__(self) -> None:
         # the collector may end this file before the buffer above it, whose last bytes are missing then

@@ -1,5 +1,5 @@
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, final
+from typing import Any, TypeVar, final
 
 from _typeshed import ReadableBuffer
 from numpy.typing import NDArray
@@ -8,6 +8,7 @@ from ._records import ItemRecord, PlanRecord, ProgressRecord, Reply, ReportRecor
 
 __all__ = [
     "Calendar",
+    "Cancellation",
     "Client",
     "Events",
     "Files",
@@ -27,15 +28,18 @@ __all__ = [
     "rbudp_size_for",
     "rbudp_stream_rate",
     "reason",
+    "remedy",
     "simulate_plan",
     "simulate_transfers",
 ]
 
 
+_T = TypeVar("_T")
 _Steps = list[tuple[int, int, int]]
 _Grant = tuple[list[str], _Steps]
 
 def reason(text: str) -> str | None: ...
+def remedy(code: int, text: str) -> str: ...
 def bits_per_second(rate: int | str) -> int: ...
 def byte_count(size: int | str) -> int: ...
 def packet_switched(files: Sequence[tuple[int, int, int]], capacity: int, is_fair: bool) -> list[int]: ...
@@ -56,6 +60,12 @@ class Calendar:
     def release(self, now: int, id: int) -> _Steps: ...
     def free(self, link: str, owner: int, start: int, end: int) -> _Steps: ...
     def bookings(self) -> list[tuple[int, _Grant]]: ...
+
+@final
+class Cancellation:
+    def __new__(cls) -> Cancellation: ...
+    def cancel(self) -> None: ...
+    def run(self, work: Callable[[], _T]) -> _T: ...
 
 @final
 class Client:

@@ -3,41 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 
 from . import _lighthaul
-
-THREADS = 64
-"""Maximum number of blocking requests. A waiting thread costs little, and a round trip may be long."""
+from ._blocking import POOL, awaited, caller
 
 Range = tuple[bytes, int, int | None]
 """Path, first byte, and length. The length None means the rest of the file."""
-
-
-class Pool:
-    """Threads for blocking requests. A child process starts its own threads."""
-
-    def __init__(self) -> None:
-        self._forget()
-        os.register_at_fork(after_in_child=self._forget)
-
-    def _forget(self) -> None:
-        # a thread of the parent may have held the lock at the fork
-        self._lock = threading.Lock()
-        self._threads: ThreadPoolExecutor | None = None
-
-    def get(self) -> ThreadPoolExecutor:
-        """Return the threads of this process."""
-        with self._lock:
-            if self._threads is None:
-                self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="lighthaul")
-            return self._threads
-
-
-POOL = Pool()
 
 
 class RangeBatch:
@@ -46,6 +20,7 @@ class RangeBatch:
     def __init__(self) -> None:
         self._wanted: list[Range] = []
         self._waiting: list[asyncio.Future[bytes]] = []
+        self._callers: list[threading.Thread] = []
 
     async def read(self, wanted: Range, files: Callable[[], _lighthaul.Files]) -> bytes:
         """Return the bytes of a range. All readers share the session of `files`."""
@@ -56,11 +31,27 @@ class RangeBatch:
         waiting: asyncio.Future[bytes] = loop.create_future()
         self._wanted.append(wanted)
         self._waiting.append(waiting)
+        self._callers.append(caller())
         return await waiting
 
     def _send(self, loop: asyncio.AbstractEventLoop, files: Callable[[], _lighthaul.Files]) -> None:
-        wanted, waiting = self._wanted, self._waiting
-        self._wanted, self._waiting = [], []
+        wanted, waiting, callers = self._wanted, self._waiting, self._callers
+        self._wanted, self._waiting, self._callers = [], [], []
+        cancellation = _lighthaul.Cancellation()
+        left = len(waiting)
+
+        def leave(_: asyncio.Future[bytes]) -> None:
+            nonlocal left
+            left -= 1
+            if left == 0:
+                cancellation.cancel()
+
+        for one in waiting:
+            one.add_done_callback(leave)
+
+        def cat() -> None:
+            with awaited(cancellation, callers):
+                files().cat_each(wanted, take)
 
         def take(nth: int, found: bytes | Exception) -> None:
             loop.call_soon_threadsafe(_settle, waiting[nth], found)
@@ -73,7 +64,7 @@ class RangeBatch:
                     loop.call_soon_threadsafe(_settle, one, error)
 
         try:
-            POOL.get().submit(lambda: files().cat_each(wanted, take)).add_done_callback(end)
+            POOL.submit(cancellation, cat).add_done_callback(end)
         except RuntimeError as error:
             # no thread can be started
             for one in waiting:

@@ -9,24 +9,29 @@ from __future__ import annotations
 import asyncio
 import datetime
 import functools
+import inspect
 import os
 import posixpath
+import re
 import tempfile
+import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from fsspec.asyn import AbstractAsyncStreamedFile, AsyncFileSystem, sync_wrapper
+from fsspec import AbstractFileSystem
+from fsspec.asyn import AbstractAsyncStreamedFile, AsyncFileSystem, async_methods, sync
 from fsspec.callbacks import DEFAULT_CALLBACK
 from fsspec.utils import tokenize
 
 from . import _lighthaul
+from ._blocking import CALLER, END_TIMEOUT, blocking
 from ._buffers import octets_or_copy
 from ._client import Client
 from ._errors import Exists, NotFound
-from ._files import BUFFER, RawWriter, Writer, open_file
-from ._ranges import POOL, Range, RangeBatch
+from ._files import Interruption, RawWriter, Writer, open_file
+from ._ranges import Range, RangeBatch
 from ._records import ItemRecord
 
 if TYPE_CHECKING:
@@ -92,9 +97,8 @@ class LighthaulFileSystem(AsyncFileSystem):  # type: ignore[misc]
         return self._client._files(self._host, changes)
 
     async def _do(self, work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Do blocking work on a thread."""
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(POOL.get(), functools.partial(work, *args, **kwargs))
+        """Do blocking work on a thread. It stops if the task is cancelled."""
+        return await blocking(functools.partial(work, *args, **kwargs))
 
     async def _read(self, wanted: Range) -> bytes:
         """Read a range, together with ranges of other coroutines."""
@@ -126,9 +130,51 @@ class LighthaulFileSystem(AsyncFileSystem):  # type: ignore[misc]
         info = await self._info(path)
         if info["type"] != "directory":
             return [info] if detail else [path]
-        records = await self._do(lambda: self._files(False).ls(self._octets(path)))
-        found = [self._entry(record, posixpath.join(path, record["path"])) for record in records]
+        found = await self._below(path)
         return found if detail else [entry["name"] for entry in found]
+
+    async def _below(self, path: str) -> list[dict[str, Any]]:
+        """List a directory."""
+        records = await self._do(lambda: self._files(False).ls(self._octets(path)))
+        return [self._entry(record, posixpath.join(path, record["path"])) for record in records]
+
+    async def _find(self, path: str, maxdepth: int | None = None, withdirs: bool = False, **options: Any) -> Any:
+        """List all files below a path. All directories of one depth are listed together."""
+        if maxdepth is not None and maxdepth < 1:
+            raise ValueError("maxdepth must be at least 1")
+        path = self._strip_protocol(path)
+        on_error = options.get("on_error", "omit")
+        found: dict[str, Any] = {}
+
+        async def below(name: str) -> list[dict[str, Any]]:
+            try:
+                return await self._below(name)
+            except OSError as error:
+                if on_error == "raise":
+                    raise
+                if callable(on_error):
+                    on_error(error)
+                return []
+
+        directories: list[str] = []
+        try:
+            info = await self._info(path)
+        except OSError:
+            if on_error == "raise":
+                raise
+        else:
+            if info["type"] == "directory":
+                directories.append(path)
+            if info["type"] != "directory" or withdirs:
+                found[path] = info
+        depth = 0
+        while directories and (maxdepth is None or depth < maxdepth):
+            entries = [entry for listed in await asyncio.gather(*map(below, directories)) for entry in listed]
+            directories = [entry["name"] for entry in entries if entry["type"] == "directory"]
+            found |= {entry["name"]: entry for entry in entries if withdirs or entry["type"] != "directory"}
+            depth += 1
+        names = sorted(found)
+        return {name: found[name] for name in names} if options.get("detail", False) else names
 
     async def _cat_file(self, path: str, start: int | None = None, end: int | None = None, **_: Any) -> bytes:
         octets = self._octets(path)
@@ -243,8 +289,13 @@ class LighthaulFileSystem(AsyncFileSystem):  # type: ignore[misc]
         await self._do(lambda: self._files(True).remove_dir(self._octets(path)))
 
     async def _rm(self, path: Any, recursive: bool = False, maxdepth: int | None = None, **_: Any) -> None:
-        for name in await self._expand_path(path, recursive=False):
-            await self._rm_tree(name, maxdepth if recursive else 0)
+        names = await self._expand_path(path, recursive=False)
+        if recursive and maxdepth is None:
+            # the host removes what is below in one request, and leaves the targets of links
+            places = [self.unstrip_protocol(name) for name in names]
+            await asyncio.gather(*(self._do(self._client.rm, place, recursive=True) for place in places))
+        else:
+            await asyncio.gather(*(self._rm_tree(name, maxdepth if recursive else 0) for name in names))
 
     async def _rm_tree(self, name: str, depth: int | None) -> None:
         """Remove a file, or a directory with what is `depth` levels below it. A link goes, not its target."""
@@ -253,8 +304,8 @@ class LighthaulFileSystem(AsyncFileSystem):  # type: ignore[misc]
             await self._rm_file(name)
             return
         if depth != 0:
-            for below in await self._ls(name, detail=False):
-                await self._rm_tree(below, None if depth is None else depth - 1)
+            below = await self._below(name)
+            await asyncio.gather(*(self._rm_tree(one["name"], None if depth is None else depth - 1) for one in below))
         await self._rmdir(name)
 
     async def _cp_file(self, path1: str, path2: str, **_: Any) -> None:
@@ -290,8 +341,6 @@ class LighthaulFileSystem(AsyncFileSystem):  # type: ignore[misc]
             await self._do(lambda: self._files(True).set_time(octets, time.time_ns()))
         else:
             await self._pipe_file(path, b"")
-
-    touch = sync_wrapper(_touch)
 
     async def _created(self, path: str) -> datetime.datetime:
         raise NotImplementedError("the time of creation is not known")
@@ -380,6 +429,57 @@ class LighthaulFileSystem(AsyncFileSystem):  # type: ignore[misc]
         return StreamedFile(self, None, await self._do(self._create, path, False), mode)
 
 
+def _in_caller(method: Callable[..., Coroutine[Any, Any, T]]) -> Callable[..., T]:
+    """Return a blocking method, whose work stops if an exception such as KeyboardInterrupt ends the wait for it."""
+
+    @functools.wraps(method)
+    def call(fs: LighthaulFileSystem, *args: Any, **kwargs: Any) -> T:
+        caller = threading.current_thread()
+        tasks: list[asyncio.Task[Any] | None] = []
+        left, ended = threading.Event(), threading.Event()
+
+        async def run() -> T:
+            CALLER.set(caller)
+            tasks.append(asyncio.current_task())
+            try:
+                if left.is_set():
+                    raise asyncio.CancelledError
+                return await method(fs, *args, **kwargs)
+            finally:
+                ended.set()
+
+        def stop() -> None:
+            for task in tasks:
+                if task is not None:
+                    task.cancel()
+
+        try:
+            return sync(fs.loop, run)  # type: ignore[no-any-return]
+        except Exception:
+            raise
+        except BaseException:
+            left.set()
+            fs.loop.call_soon_threadsafe(stop)
+            ended.wait(2 * END_TIMEOUT)
+            raise
+
+    return call
+
+
+def _add_blocking_methods() -> None:
+    """Add a blocking method for each coroutine that fsspec would add one for."""
+    for name in {*async_methods, *dir(AsyncFileSystem), "_touch"}:
+        method = getattr(LighthaulFileSystem, name, None)
+        if re.match("_[^_]", name) is None or not inspect.iscoroutinefunction(method):
+            continue
+        default = getattr(AbstractFileSystem, name[1:], None)
+        if default is not None and getattr(LighthaulFileSystem, name[1:]) is default:
+            setattr(LighthaulFileSystem, name[1:], _in_caller(method))
+
+
+_add_blocking_methods()
+
+
 class StreamedFile(AbstractAsyncStreamedFile):  # type: ignore[misc]
     """File for coroutines."""
 
@@ -393,6 +493,7 @@ class StreamedFile(AbstractAsyncStreamedFile):  # type: ignore[misc]
         self.size = reader.size if reader is not None else 0
         self._reader = reader
         self._writer = writer
+        self._interruption = Interruption()
 
     def readable(self) -> bool:
         return self._reader is not None and not self.closed
@@ -426,7 +527,7 @@ class StreamedFile(AbstractAsyncStreamedFile):  # type: ignore[misc]
     async def close(self) -> None:
         if not self.closed:
             self.closed = True
-            if self._writer is not None:
+            if self._writer is not None and self._interruption.exception() is None:
                 await self.fs._do(self._writer.commit)
 
     async def __aenter__(self) -> StreamedFile:

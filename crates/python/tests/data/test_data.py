@@ -115,3 +115,20 @@ def test_many_readers_share_requests(far: Far, monkeypatch: pytest.MonkeyPatch) 
     found = fsspec.asyn.sync(fs.loop, read)
     assert b"".join(found) == values.tobytes()
     assert batches == [300]
+
+
+class Broken:
+    """Value that cannot be written."""
+
+    def __str__(self) -> str:
+        raise ZeroDivisionError
+
+
+def test_failed_table_of_pandas_keeps_the_old_file(far: Far, table: pd.DataFrame) -> None:
+    url = far.place("table-old.csv")
+    table.to_csv(url)
+    old = (far.root / "table-old.csv").read_bytes()
+    broken = pd.DataFrame({"x": [*range(200_000), Broken()]}, dtype=object)
+    with pytest.raises(ZeroDivisionError):
+        broken.to_csv(url)
+    assert (far.root / "table-old.csv").read_bytes() == old

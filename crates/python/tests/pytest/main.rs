@@ -6,6 +6,7 @@
 
 mod site;
 mod suite;
+mod wheel;
 
 use lighthaul_testkit::{lacks, lacks_root};
 
@@ -15,6 +16,14 @@ use crate::suite::{Suite, slurm};
 fn package_passes_its_tests() {
     if let Some(package) = Suite::prepare("package_passes_its_tests", "python") {
         package.pass(&[]);
+    }
+}
+
+#[test]
+fn wheel_is_complete_and_can_be_installed() {
+    if let Some(suite) = Suite::prepare("wheel_is_complete_and_can_be_installed", "wheel") {
+        wheel::install(&suite);
+        suite.pass_installed(&[("LIGHTHAUL_TEST_VERSION", wheel::VERSION)]);
     }
 }
 

@@ -88,7 +88,7 @@ impl Suite {
     }
 
     /// Returns a command that installs packages for the tests.
-    fn pip(&self) -> Command {
+    pub(crate) fn pip(&self) -> Command {
         let mut install = Command::new("python3");
         install.args(["-m", "pip", "--python"]);
         install.arg(self.folder.join("venv/bin/python"));
@@ -119,6 +119,13 @@ impl Suite {
     /// Runs the tests with additional environment variables. They must succeed.
     pub(crate) fn pass(&self, variables: &[(&str, &str)]) {
         self.pass_with(self.python(), variables);
+    }
+
+    /// Runs the tests like `pass`, with a package that is installed beside the tools.
+    pub(crate) fn pass_installed(&self, variables: &[(&str, &str)]) {
+        let mut python = self.python();
+        python.env_remove("PYTHONPATH");
+        self.pass_with(python, variables);
     }
 
     /// Runs the tests like `pass`, in a separate network namespace, which has only the loopback interface.
@@ -186,7 +193,7 @@ impl Drop for Scratch {
 static IS_LAID_OUT: AtomicBool = AtomicBool::new(false);
 
 /// Returns the directory of this crate.
-fn project() -> &'static Path {
+pub(crate) fn project() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
@@ -205,7 +212,7 @@ pub(crate) fn slurm(program: &Path) -> Result<String, String> {
     is_there.then_some(tree).ok_or(missing)
 }
 
-fn text(output: &Output) -> String {
+pub(crate) fn text(output: &Output) -> String {
     [&output.stdout, &output.stderr]
         .map(|bytes| String::from_utf8_lossy(bytes))
         .concat()

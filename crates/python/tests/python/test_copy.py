@@ -117,6 +117,14 @@ def test_errors_survive_pickling(kind: type[lighthaul.Error]) -> None:
     copied = pickle.loads(pickle.dumps(error))
     assert type(copied) is kind
     assert (str(copied), copied.code, copied.kind) == ("cannot do it", 42, error.kind)
+    assert copied.remedy == error.remedy != ""
+
+
+def test_errors_say_what_to_do(far: Far, client: lighthaul.Client) -> None:
+    assert lighthaul.NotFound("it is closed; open it").remedy == "open it"
+    with pytest.raises(lighthaul.NotFound) as absent:
+        client.copy("absent", far.place())
+    assert absent.value.remedy == lighthaul.OpenError("no").remedy
 
 
 def test_failed_entries_raise_at_the_end(far: Far, client: lighthaul.Client, tmp_path: Path) -> None:

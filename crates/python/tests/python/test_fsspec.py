@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import pickle
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -230,6 +231,47 @@ def test_files_are_moved_and_removed(lh: LighthaulFileSystem) -> None:
     assert sorted(lh.find("/moved")) == ["/moved/d/c", "/moved/e"]
     lh.rm("/moved", recursive=True)
     assert not lh.exists("/moved")
+
+
+def test_directories_of_one_depth_are_listed_together(lh: LighthaulFileSystem) -> None:
+    lh.pipe({f"/level/{one}/file": b"x" for one in range(5)})
+    files = lh._files(False)
+    together = threading.Barrier(5)
+
+    class Waiting:
+        def stat(self, path: bytes, follow: bool) -> Any:
+            return files.stat(path, follow)
+
+        def ls(self, path: bytes) -> Any:
+            if path != b"/level":
+                together.wait(60)
+            return files.ls(path)
+
+    lh._client._connected = {(lh._host, True): Waiting()}  # type: ignore[dict-item]
+    try:
+        assert lh.find("/level") == [f"/level/{one}/file" for one in range(5)]
+    finally:
+        lh._client._connected = {(lh._host, True): files}
+
+
+def test_trees_are_listed_by_depth_and_removed_at_once(lh: LighthaulFileSystem) -> None:
+    lh.pipe({f"/tree/{one}/{two}/file": b"x" for one in range(5) for two in range(5)})
+    lh.makedirs("/tree/empty")
+    found = lh.find("/tree")
+    assert found == [f"/tree/{one}/{two}/file" for one in range(5) for two in range(5)]
+    directories = {"/tree", "/tree/empty", *(f"/tree/{one}" for one in range(5))}
+    assert set(lh.find("/tree", maxdepth=1, withdirs=True)) == directories
+    assert set(lh.find("/tree", withdirs=True)) - directories == {
+        *found, *(f"/tree/{one}/{two}" for one in range(5) for two in range(5))
+    }
+    assert lh.find("/tree", detail=True)["/tree/0/0/file"]["size"] == 1
+    assert lh.find("/tree/0/0/file") == ["/tree/0/0/file"] and lh.find("/tree/absent") == []
+    with pytest.raises(OSError):
+        lh.rm("/tree", recursive=True, maxdepth=1)
+    lh.rm("/tree", recursive=True)
+    assert not lh.exists("/tree")
+    with pytest.raises(FileNotFoundError):
+        lh.rm("/tree", recursive=True)
 
 
 def test_rm_removes_links_and_not_their_targets(far: Far, lh: LighthaulFileSystem) -> None:

@@ -22,7 +22,7 @@ import pytest
 
 import lighthaul
 from conftest import PROGRAM
-from lighthaul import _ranges, _reservations
+from lighthaul import _blocking, _reservations
 
 HOUR = datetime.timedelta(hours=1)
 NETWORK = """
@@ -324,7 +324,7 @@ async def test_many_streams_of_events_wait_without_threads_of_the_pool(
     def refuse() -> None:
         pytest.fail("a stream waits in the pool of the requests")
 
-    monkeypatch.setattr(_ranges.POOL, "get", refuse)
+    monkeypatch.setattr(_blocking.POOL, "get", refuse)
     waiting = asyncio.gather(*(anext(stream) for stream in streams))
     await asyncio.sleep(0)
     client.cancel(made)
