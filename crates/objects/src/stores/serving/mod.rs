@@ -2,7 +2,7 @@
 //!
 //! - [`bucket_target`]: a bucket and its directories; `bucket_upload`: upload of one object;
 //!   `completion`: its end; `upload_target`: the object
-//! - `open_parts`: parts whose bytes have come so far; `spool`: their bytes; `served_bucket`: limits of all uploads;
+//! - `open_parts`: parts whose bytes have come so far; `shared_parts`: the same for several lanes; `spool`: their bytes; `served_bucket`: limits of all uploads;
 //!   `open_uploads`: those that are given up when the daemon ends; `client_errors`: errors without what only the daemon may know
 //! - `earlier_upload`: upload that continues; `kept_uploads`: uploads that wait for that
 //! - `served_sources`: what a copy reads; `object_walk`: its list of objects; `key_order`: their order; `object_reader`: their bytes; `object_sums`:
@@ -30,5 +30,6 @@ mod open_parts;
 mod open_uploads;
 mod served_bucket;
 mod served_sources;
+mod shared_parts;
 mod spool;
 mod upload_target;
