@@ -13,7 +13,7 @@
 //! - [`delta`]: search of a changed file for what its old version has
 //! - [`request`]: requests about files; [`execute`]: their execution; [`remote`]: execution for a
 //!   peer
-//! - [`free_space`]: comparison with the size of wanted files; [`source_names`]: names at the source;
+//! - [`free_space`]: comparison with the size of wanted files; [`source_names`], `packed_names`: names at the source;
 //!   [`source_store`]: contents of sources
 //! - [`list_check`]: entries that a peer may list; [`folder_set`]: directories of a list
 //! - [`special`]: devices, FIFOs and sockets; [`notes`]: messages that are shown once
@@ -55,3 +55,5 @@ pub mod temp_place;
 pub mod waiting_links;
 pub mod walk;
 pub mod writer_lock;
+
+mod packed_names;
