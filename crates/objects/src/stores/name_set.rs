@@ -2,13 +2,13 @@
 //!
 //! The hash has 128 bits and a random key, so that two names never have the same one.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::hash::{BuildHasher, Hash, RandomState};
 
 /// Set of names.
 #[derive(Debug, Default)]
 pub(crate) struct NameSet {
-    hashes: HashSet<u128>,
+    hashes: BTreeSet<u128>,
     keys: [RandomState; 2],
 }
 
@@ -30,7 +30,7 @@ impl NameSet {
 
     fn hash(&self, name: &(impl Hash + ?Sized)) -> u128 {
         let [one, other] = &self.keys;
-        u128::from(one.hash_one(name)) << 64 | u128::from(other.hash_one(name))
+        (u128::from(one.hash_one(name)) << 64) | u128::from(other.hash_one(name))
     }
 }
 

@@ -138,7 +138,7 @@ impl BucketUpload {
 
     /// Frees what this upload has in the spool, since it has failed.
     fn give_up_parts(&self) {
-        self.parts.lock().close();
+        self.parts.close();
         self.state().only = None;
     }
 

@@ -4,12 +4,12 @@
 //! object.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
-use lighthaul_buckets::attributes::Stamp;
+use lighthaul_buckets::attributes::{Attributes, Stamp};
 use lighthaul_buckets::call_error::CallError;
 use lighthaul_files::list::PathList;
 use lighthaul_files::manifest::{Entry, EntryKind};
@@ -79,7 +79,7 @@ impl ListedWalk {
     }
 
     /// Walks an object, or all objects below a prefix.
-    fn walk(&mut self, key: String, object: Option<lighthaul_buckets::attributes::Attributes>) {
+    fn walk(&mut self, key: String, object: Option<Attributes>) {
         let name = key.strip_prefix(&self.prefix).unwrap_or_default();
         let name = name.trim_end_matches('/').to_owned();
         for (end, _) in name.match_indices('/') {
@@ -116,7 +116,7 @@ impl ListedWalk {
         self.ready.push_back(failed);
     }
 
-    fn unread(&self, error: &CallError, (place, key): (&std::path::Path, &str)) -> Error {
+    fn unread(&self, error: &CallError, (place, key): (&Path, &str)) -> Error {
         of_request(error, ("cannot read", place), &self.shared.bucket.url(key))
     }
 

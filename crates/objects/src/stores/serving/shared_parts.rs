@@ -39,6 +39,12 @@ impl<S: Clone> SharedParts<S> {
         self.parts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Forgets all parts that are not complete. No part can begin from now on, also for lanes that wait.
+    pub(crate) fn close(&self) {
+        self.lock().close();
+        self.reserved.notify_all();
+    }
+
     /// Returns the slot of a part, or none if no part can begin. One lane takes the slot with `take`, and others wait for
     /// it. After a failure, no part can begin.
     pub(crate) fn slot<E>(
@@ -135,6 +141,18 @@ mod tests {
             assert_eq!(failed, 1, "{got:?}");
             assert!(parts.lock().is_closed());
         }
+    }
+
+    #[test]
+    fn waiting_lane_ends_when_the_object_has_failed() {
+        let parts = Arc::new(SharedParts::new(20, 10));
+        assert!(parts.lock().reserve(0));
+        let waits = {
+            let parts = Arc::clone(&parts);
+            thread::spawn(move || parts.slot(0, || Ok::<_, ()>(1)))
+        };
+        parts.close();
+        assert_eq!(waits.join().unwrap(), Ok(None));
     }
 
     #[test]
