@@ -19,7 +19,7 @@ pub(crate) struct Args {
     /// Measure only these paths: veth, veth-cut, 1g-10ms, 1g-50ms, 1g-100ms, 5g-115ms, ssh
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     pub(crate) path: Vec<String>,
-    /// Measure only these packet losses: 0, 0.01%, 1%; with --keep also 0.001% and 0.1%
+    /// Measure only these packet losses: 0, 0.01%, 0.1% (buckets), 1%; with --keep also 0.001%
     #[arg(long, value_delimiter = ',', value_name = "LOSS")]
     pub(crate) loss: Vec<String>,
     /// Measure only this data: memory, 2GiB, 10000x10KB, 512MiB, 1GiB, 100MB, 8GiB, 10GiB, 20GiB-resumed

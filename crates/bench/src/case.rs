@@ -295,6 +295,18 @@ fn full() -> Vec<Cell> {
         Data::EightGibibytes,
         OURS,
     ));
+    cells.push(Cell::new(
+        Path::Far,
+        Loss::Frequent,
+        Data::Gibibyte,
+        BUCKETS,
+    ));
+    cells.push(Cell::new(
+        Path::Veth,
+        Loss::None,
+        Data::Gibibyte,
+        &["bucket-"],
+    ));
     for data in [Data::TenGibibytes, Data::Resumed] {
         cells.push(Cell::new(Path::Middle, Loss::None, data, OURS));
     }
@@ -369,6 +381,8 @@ const FIGURE: &[&str] = &[
 const TREES: &[&str] = &["lighthaul", "rsync"];
 /// Programs that send all bytes through ssh.
 const OVER_SSH: &[&str] = &["ssh-lighthaul", "ssh-rsync", "scp"];
+/// Clients of buckets, and files without a bucket.
+const BUCKETS: &[&str] = &["lighthaul", "bucket-"];
 /// Lighthaul alone.
 const OURS: &[&str] = &["lighthaul"];
 

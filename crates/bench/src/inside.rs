@@ -181,4 +181,4 @@ fn last_line(text: &str) -> String {
         .collect()
 }
 
-const SERVICE_WAIT: Duration = Duration::from_secs(5);
+const SERVICE_WAIT: Duration = Duration::from_secs(30);

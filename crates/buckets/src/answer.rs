@@ -1,5 +1,6 @@
 //! Answers of S3: XML documents, headers with attributes of objects, and errors.
 
+use data_encoding::{BASE64, HEXLOWER_PERMISSIVE};
 use http::{HeaderMap, StatusCode};
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
@@ -90,7 +91,32 @@ pub(crate) fn attributes(headers: &HeaderMap, size: u64) -> Attributes {
         crc: text("x-amz-checksum-crc64nvme")
             .filter(|_| is_whole)
             .and_then(checksum::decode),
+        sha256: text("x-amz-checksum-sha256")
+            .filter(|_| is_whole)
+            .and_then(octets),
+        md5: text("x-amz-meta-md5chksum")
+            .and_then(octets)
+            .or_else(|| md5_of_tag(headers)),
     }
+}
+
+/// Reads octets in base64.
+fn octets<const LEN: usize>(text: &str) -> Option<[u8; LEN]> {
+    BASE64.decode(text.as_bytes()).ok()?.try_into().ok()
+}
+
+/// Returns the `ETag` if it is the MD5 of the object: it was written in one request, and no key of its own encrypts it.
+fn md5_of_tag(headers: &HeaderMap) -> Option<[u8; 16]> {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    let encryption = text("x-amz-server-side-encryption");
+    let has_key = encryption.is_some_and(|kind| kind.starts_with("aws:"))
+        || headers.contains_key("x-amz-server-side-encryption-customer-algorithm");
+    let digits = text("etag").filter(|_| !has_key)?.trim_matches('"');
+    HEXLOWER_PERMISSIVE
+        .decode(digits.as_bytes())
+        .ok()?
+        .try_into()
+        .ok()
 }
 
 /// Returns the error of an answer without success.
@@ -222,6 +248,50 @@ mod tests {
         ] {
             assert_eq!(page(body).unwrap_err().reason, Reason::Broken, "{body}");
         }
+    }
+
+    #[test]
+    fn checksums_of_whole_objects_are_read() {
+        let of = |pairs: &[(&'static str, &str)]| {
+            let mut headers = HeaderMap::new();
+            for (name, value) in pairs {
+                headers.insert(*name, value.parse().unwrap());
+            }
+            attributes(&headers, 9)
+        };
+        let tag = ("etag", "\"25f9e794323b453885f5181f1b624d0b\"");
+        let md5 = [
+            0x25, 0xf9, 0xe7, 0x94, 0x32, 0x3b, 0x45, 0x38, 0x85, 0xf5, 0x18, 0x1f, 0x1b, 0x62,
+            0x4d, 0x0b,
+        ];
+        assert_eq!(of(&[tag]).md5, Some(md5));
+        for other in [
+            &[("etag", "\"25f9e794323b453885f5181f1b624d0b-2\"")][..],
+            &[tag, ("x-amz-server-side-encryption", "aws:kms")],
+            &[
+                tag,
+                ("x-amz-server-side-encryption-customer-algorithm", "AES256"),
+            ],
+            &[("etag", "\"x\"")],
+            &[],
+        ] {
+            assert_eq!(of(other).md5, None, "{other:?}");
+        }
+        let aes = ("x-amz-server-side-encryption", "AES256");
+        assert_eq!(of(&[tag, aes]).md5, Some(md5));
+        let noted = ("x-amz-meta-md5chksum", "JfnnlDI7RTiF9RgfG2JNCw==");
+        assert_eq!(of(&[("etag", "\"x-2\""), noted]).md5, Some(md5));
+        let sha256 = "FeKw08M4keuw8e9gnsQZQgwg4yDOlMZfvIwzEkSOsiU=";
+        let whole = of(&[("x-amz-checksum-sha256", sha256)]);
+        assert_eq!(
+            whole.sha256.map(|octets| octets[..2].to_vec()),
+            Some(vec![0x15, 0xe2])
+        );
+        let parts = of(&[
+            ("x-amz-checksum-sha256", sha256),
+            ("x-amz-checksum-type", "COMPOSITE"),
+        ]);
+        assert_eq!(parts.sha256, None);
     }
 
     #[test]

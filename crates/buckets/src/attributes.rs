@@ -37,6 +37,10 @@ pub struct Attributes {
     pub stamp: Option<Stamp>,
     /// CRC-64/NVME of the whole object, if the store knows it.
     pub crc: Option<u64>,
+    /// SHA-256 of the whole object, if the store knows it.
+    pub sha256: Option<[u8; 32]>,
+    /// MD5 of the whole object, if the store knows it, or if rclone has noted it in the metadata.
+    pub md5: Option<[u8; 16]>,
 }
 
 /// Part of a list.

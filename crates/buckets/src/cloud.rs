@@ -311,7 +311,7 @@ fn attributes(found: &GetResult) -> Attributes {
         modified: time(&found.meta),
         etag: found.meta.e_tag.clone(),
         stamp: stamp.and_then(|text| Stamp::parse(text)),
-        crc: None,
+        ..Attributes::default()
     }
 }
 

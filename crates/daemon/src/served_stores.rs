@@ -69,7 +69,10 @@ pub(crate) fn sources(
     let Some((store, inside)) = of_request(settings, rights, paths)? else {
         return Ok(None);
     };
-    check_sources(options)?;
+    if options.listed && inside.len() != 1 {
+        return Err(Fault::FilesFrom.into());
+    }
+    refuse(options, &[])?;
     options.delta = DeltaMode::Never;
     let is_contents = paths.iter().map(|path| path.ends_with(b"/"));
     let paths = inside.into_iter().zip(is_contents);
@@ -209,6 +212,8 @@ fn check(options: &Options) -> Result<(), Error> {
         &[
             (options.digest == DigestKind::None, "--digest=none"),
             (options.delete, "--delete"),
+            // a digest needs all bytes of the object
+            (options.checksum, "--checksum"),
             // unencrypted data has this digest, too
             (
                 options.digest == DigestKind::Blake3,
@@ -218,18 +223,9 @@ fn check(options: &Options) -> Result<(), Error> {
     )
 }
 
-/// Refuses options without a meaning for objects that are read.
-fn check_sources(options: &Options) -> Result<(), Error> {
-    refuse(options, &[(options.listed, "--files-from")])
-}
-
 /// Refuses options without a meaning for objects, and those of `more` that are set.
 fn refuse(options: &Options, more: &[(bool, &'static str)]) -> Result<(), Error> {
-    let common = [
-        // a digest needs all bytes of an object
-        (options.checksum, "--checksum"),
-        (options.striped.is_some(), "a copy over several hosts"),
-    ];
+    let common = [(options.striped.is_some(), "a copy over several hosts")];
     let refused = object_options::refused(options);
     let refused = refused.or_else(|| object_options::first(&common));
     match refused.or_else(|| object_options::first(more)) {

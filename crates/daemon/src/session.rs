@@ -446,7 +446,7 @@ fn finds(
     match (paths.pop(), paths.is_empty()) {
         (Some(base), true) => Ok(match names {
             Some(names) => SourceEntries::from_list(access, base, names, options.walk()),
-            None => SourceEntries::from_receiver(access, base),
+            None => SourceEntries::from_receiver(access, base, options.walk()),
         }),
         _ => Err(Fault::FilesFrom.into()),
     }

@@ -8,17 +8,18 @@
 //! - [`names`]: names that a target rejects; [`permit`]: metadata that a peer may set
 //! - [`temp_names`], [`temp_place`]: names and place of temporary files; [`writer_lock`]: lock files of writers;
 //!   [`stage_log`]: ranges that parts of a striped copy have written
-//! - [`digest`]: digests that verify a transfer; [`hash`]: hashes for users; [`sums`]: hashes of
-//!   many files at a time
+//! - [`digest`]: digests that verify a transfer; [`content_sum`]: checksums that find equal files; [`hash`]: hashes for
+//!   users; [`sums`]: hashes of many files at a time
 //! - [`delta`]: search of a changed file for what its old version has
 //! - [`request`]: requests about files; [`execute`]: their execution; [`remote`]: execution for a
 //!   peer
-//! - [`free_space`]: comparison with the size of wanted files; [`source_names`]: names at the source;
+//! - [`free_space`]: comparison with the size of wanted files; [`source_names`], `packed_names`: names at the source;
 //!   [`source_store`]: contents of sources
 //! - [`list_check`]: entries that a peer may list; [`folder_set`]: directories of a list
 //! - [`special`]: devices, FIFOs and sockets; [`notes`]: messages that are shown once
 
 pub mod backups;
+pub mod content_sum;
 pub mod delta;
 pub mod digest;
 pub mod error;
@@ -55,3 +56,5 @@ pub mod temp_place;
 pub mod waiting_links;
 pub mod walk;
 pub mod writer_lock;
+
+mod packed_names;

@@ -39,10 +39,13 @@ pub struct SourceEntries {
 /// Origin of entries.
 pub enum Origin {
     /// A walk, or a list on this side.
-    Local(Box<dyn Iterator<Item = Found> + Send>),
-    /// A list from the receiver, with paths relative to the given directory.
-    Remote(PathBuf),
+    Local(FoundEntries),
+    /// A list from the receiver, and the function that returns its entries.
+    Remote(Box<dyn FnOnce(PathList) -> FoundEntries + Send>),
 }
+
+/// Entries as they are found.
+pub type FoundEntries = Box<dyn Iterator<Item = Found> + Send>;
 
 impl SourceEntries {
     /// Returns the entries of a walk.
@@ -103,13 +106,29 @@ impl SourceEntries {
     }
 
     /// Returns the entries of a list that the receiver sends, relative to the directory `base`.
-    pub const fn from_receiver(access: Arc<FileAccess>, base: PathBuf) -> Self {
+    pub fn from_receiver(access: Arc<FileAccess>, base: PathBuf, options: WalkOptions) -> Self {
+        let below = Arc::clone(&access);
+        let walk = |names| Box::new(ListWalk::new(below, base, names, options)) as FoundEntries;
         Self {
             access,
             naming: Naming::Contents,
             top: None,
-            from: Origin::Remote(base),
+            from: Origin::Remote(Box::new(walk)),
             store: None,
+        }
+    }
+
+    /// Returns the entries of a list that the receiver sends, of objects of a store. `access` has no files.
+    pub fn from_receiver_in_store(
+        (access, store): (FileAccess, Arc<dyn SourceStore>),
+        walk: impl FnOnce(PathList) -> FoundEntries + Send + 'static,
+    ) -> Self {
+        Self {
+            access: Arc::new(access),
+            naming: Naming::Contents,
+            top: None,
+            from: Origin::Remote(Box::new(walk)),
+            store: Some(store),
         }
     }
 }

@@ -16,7 +16,7 @@ use lighthaul_session::error::Error;
 use lighthaul_session::fault::PeerFault;
 use serde::{Deserialize, Serialize};
 
-use crate::digest::Digest;
+use crate::content_sum::ContentSum;
 use crate::error::Fault;
 use crate::object::Span;
 
@@ -50,8 +50,8 @@ pub struct Entry {
     pub seconds: i64,
     /// Nanoseconds of the modification time.
     pub nanos: u32,
-    /// Digest of a file, if files are compared by digest.
-    pub digest: Option<Digest>,
+    /// Checksum of a file, if files are compared by their content.
+    pub digest: Option<ContentSum>,
     /// Further metadata to preserve, besides permissions and modification time.
     pub extras: Option<Box<Extras>>,
     /// Ranges of data of a file with holes, in order.

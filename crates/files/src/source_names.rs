@@ -1,46 +1,35 @@
 //! Names at the source, to find items that only the target has.
+//!
+//! Memory holds 8 MiB of names; the others are in a file.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
+use std::io;
 use std::os::unix::ffi::OsStringExt;
 
 use lighthaul_session::fault::PeerFault;
 
 use crate::manifest::{Entry, EntryKind, PATH_MAX};
+use crate::packed_names::{NameFile, PackedNames};
 use crate::temp_names::PREFIX;
-
-/// Maximum number of directories with unlisted contents whose end has not been listed.
-const UNLISTED_MAX: usize = 1 << 12;
-
-/// Deepest nesting of directories: no path has more names.
-const DEPTH_MAX: usize = PATH_MAX / 2 + 1;
-/// Maximum number of octets of the names in directories that have not ended, with the memory for each.
-const OCTETS_MAX: usize = 2 << 30;
-/// Octets that a name takes besides its own, in the set and on the heap.
-const NAME: usize = 80;
 
 /// Names at the source, for each directory of the list that has not ended.
 #[derive(Debug)]
 pub struct SourceNames {
-    stack: Vec<(Vec<u8>, BTreeSet<Vec<u8>>)>,
-    octets: usize,
+    stack: Vec<(Vec<u8>, PackedNames)>,
+    /// Octets of names in memory.
+    here: usize,
+    /// Octets of all names.
+    octets: u64,
+    /// File with the names that are not in memory.
+    file: Option<NameFile>,
     /// True if the target directory corresponds to one source directory.
     whole: bool,
-    /// True if a part of the source could not be read, so that the names are incomplete.
-    is_incomplete: bool,
+    /// Reason why the names are incomplete, so that nothing more is deleted.
+    incomplete: Option<String>,
     is_reported: bool,
     /// Directories whose contents were not listed.
     unlisted: BTreeSet<Vec<u8>>,
-}
-
-/// Differences between the names of a directory at the source and at the target.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct OtherNames {
-    /// Paths of items that only the target has.
-    pub surplus: Vec<Vec<u8>>,
-    /// Paths that only the source has, if there is a surplus. A file system that rewrites names may show their items
-    /// under other names.
-    pub unseen: Vec<Vec<u8>>,
 }
 
 impl SourceNames {
@@ -48,10 +37,12 @@ impl SourceNames {
     /// directory.
     pub fn new(named: bool) -> Self {
         Self {
-            stack: vec![(Vec::new(), BTreeSet::new())],
+            stack: vec![(Vec::new(), PackedNames::default())],
+            here: 0,
             octets: 0,
+            file: None,
             whole: !named,
-            is_incomplete: false,
+            incomplete: None,
             is_reported: false,
             unlisted: BTreeSet::new(),
         }
@@ -62,7 +53,7 @@ impl SourceNames {
         self.whole
     }
 
-    /// Adds the name of `entry`. Fails if a peer lists more than fits into memory.
+    /// Adds the name of `entry`. Fails if a peer lists too many.
     pub fn add(&mut self, entry: &Entry) -> Result<(), PeerFault> {
         if entry.kind == EntryKind::FolderEnd {
             return Ok(());
@@ -72,13 +63,16 @@ impl SourceNames {
             Some(at) => (&entry.path[..at], &entry.path[at + 1..]),
             None => (&[][..], entry.path.as_slice()),
         };
-        if let Some((_, names)) = self.stack.iter_mut().rev().find(|(path, _)| path == folder)
-            && names.insert(name.to_vec())
-        {
-            self.octets += name.len() + NAME;
+        if let Some((_, names)) = self.stack.iter_mut().rev().find(|(path, _)| path == folder) {
+            let before = names.here();
+            names.push(name);
+            let more = names.here() - before;
+            self.here += more;
+            self.octets += more as u64;
         }
         if entry.kind == EntryKind::Folder {
-            self.stack.push((entry.path.clone(), BTreeSet::new()));
+            self.stack
+                .push((entry.path.clone(), PackedNames::default()));
         }
         if self.stack.len() > DEPTH_MAX {
             return Err(PeerFault::Invalid(
@@ -90,7 +84,36 @@ impl SourceNames {
                 "too many names in directories without their ends",
             ));
         }
+        if self.here > HERE_MAX
+            && let Err(error) = self.spill()
+        {
+            self.lose(&error);
+        }
         Ok(())
+    }
+
+    /// Moves the names of the directory with the most of them to the file.
+    fn spill(&mut self) -> io::Result<()> {
+        let file = match &mut self.file {
+            Some(file) => file,
+            none => none.insert(NameFile::create()?),
+        };
+        let names = self.stack.iter_mut().map(|(_, names)| names);
+        if let Some(names) = names.max_by_key(|names| names.here()) {
+            self.here -= names.here();
+            names.spill(file)?;
+        }
+        Ok(())
+    }
+
+    /// Forgets all names, which have no place.
+    fn lose(&mut self, error: &io::Error) {
+        let text = "nothing is deleted, because the names of the source cannot be kept in a temporary file";
+        self.incomplete = Some(format!("{text}: {error}"));
+        for (_, names) in &mut self.stack {
+            *names = PackedNames::default();
+        }
+        (self.here, self.octets, self.file) = (0, 0, None);
     }
 
     /// Records that the contents of the directory `path` are not listed, so that none are deleted.
@@ -103,46 +126,94 @@ impl SourceNames {
     }
 
     /// Records that the names are incomplete, so that no more entries are deleted.
-    pub const fn mark_incomplete(&mut self) {
-        self.is_incomplete = true;
+    pub fn mark_incomplete(&mut self) {
+        let text = "nothing is deleted, because some of the source could not be read";
+        self.incomplete.get_or_insert_with(|| text.to_owned());
     }
 
     /// Returns a message about that, once.
     pub fn take_warning(&mut self) -> Option<String> {
-        let say = self.is_incomplete && !self.is_reported;
-        self.is_reported |= say;
-        say.then(|| "nothing is deleted, because some of the source could not be read".to_owned())
+        let say = self.incomplete.clone().filter(|_| !self.is_reported);
+        self.is_reported |= say.is_some();
+        say
     }
 
-    /// Ends the directory `path`. Returns the differences from the names `there` at the target.
-    pub fn end_folder(&mut self, path: &[u8], there: Vec<OsString>) -> OtherNames {
+    /// Ends the directory `path`, which has the names `there` at the target. Returns the paths of items that only the
+    /// target has.
+    ///
+    /// If there are any, passes each path that only the source has to `unseen`. A file system that rewrites names may
+    /// show their items under other names.
+    pub fn end_folder(
+        &mut self,
+        path: &[u8],
+        there: Vec<OsString>,
+        unseen: &mut dyn FnMut(Vec<u8>),
+    ) -> Vec<Vec<u8>> {
         let listed = self.stack.last().is_some_and(|(folder, _)| folder == path);
-        if !listed {
-            return OtherNames::default();
-        }
-        let Some((_, mut names)) = self.stack.pop() else {
-            return OtherNames::default();
+        let Some((_, names)) = self.stack.pop_if(|_| listed) else {
+            return Vec::new();
         };
-        let octets: usize = names.iter().map(|name| name.len() + NAME).sum();
-        self.octets -= octets;
-        if self.unlisted.remove(path) || self.is_incomplete || path.is_empty() && !self.whole {
-            return OtherNames::default();
-        }
-        let full = |name: Vec<u8>| match path {
-            [] => name,
-            _ => [path, b"/", &name].concat(),
-        };
-        let there = there.into_iter().map(OsString::into_vec);
-        let surplus = there.filter(|name| !names.remove(name) && !name.starts_with(PREFIX));
-        let surplus: Vec<_> = surplus.map(full).collect();
-        let unseen = if surplus.is_empty() {
-            Vec::new()
+        self.here -= names.here();
+        self.octets -= names.octets();
+        let is_left_out = self.unlisted.remove(path) || path.is_empty() && !self.whole;
+        let surplus = if is_left_out || self.incomplete.is_some() {
+            Ok(Vec::new())
         } else {
-            names.into_iter().map(full).collect()
+            surplus(path, (&names, self.file.as_ref()), there, unseen)
         };
-        OtherNames { surplus, unseen }
+        if let Some(file) = self.file.as_mut().filter(|_| names.end() > 0) {
+            let ends = self.stack.iter().map(|(_, names)| names.end());
+            file.shorten(ends.max().unwrap_or(0));
+        }
+        surplus.unwrap_or_else(|error| {
+            self.lose(&error);
+            Vec::new()
+        })
     }
 }
+
+/// Returns the paths of items that only the target has in the directory `path`. If there are any, passes each path that
+/// only the source has to `unseen`.
+fn surplus(
+    path: &[u8],
+    (names, file): (&PackedNames, Option<&NameFile>),
+    there: Vec<OsString>,
+    unseen: &mut dyn FnMut(Vec<u8>),
+) -> io::Result<Vec<Vec<u8>>> {
+    let full = |name: &[u8]| match path {
+        [] => name.to_vec(),
+        _ => [path, b"/", name].concat(),
+    };
+    let mut there: Vec<_> = there.into_iter().map(OsString::into_vec).collect();
+    there.sort_unstable();
+    let find = |name: &[u8]| there.binary_search_by(|other| other.as_slice().cmp(name));
+    let mut is_listed = vec![false; there.len()];
+    names.each(file, &mut |name| {
+        if let Ok(at) = find(name) {
+            is_listed[at] = true;
+        }
+    })?;
+    let others = there.iter().zip(&is_listed);
+    let others = others.filter(|(name, is_listed)| !**is_listed && !name.starts_with(PREFIX));
+    let surplus: Vec<_> = others.map(|(name, _)| full(name)).collect();
+    if !surplus.is_empty() {
+        names.each(file, &mut |name| {
+            if find(name).is_err() {
+                unseen(full(name));
+            }
+        })?;
+    }
+    Ok(surplus)
+}
+
+/// Maximum number of directories with unlisted contents whose end has not been listed.
+const UNLISTED_MAX: usize = 1 << 12;
+/// Deepest nesting of directories: no path has more names.
+const DEPTH_MAX: usize = PATH_MAX / 2 + 1;
+/// Maximum number of octets of the names in directories that have not ended.
+const OCTETS_MAX: u64 = 2 << 30;
+/// Maximum number of these octets in memory.
+const HERE_MAX: usize = 8 << 20;
 
 #[cfg(test)]
 mod tests {
@@ -162,14 +233,63 @@ mod tests {
         for path in [&b"x/a"[..], b"x/b", b"x/c"] {
             names.add(&entry(path, EntryKind::File(1))).unwrap();
         }
-        let there = |names: &[&str]| names.iter().map(OsString::from).collect();
-        let other = names.end_folder(b"x", there(&["a", "B", "c", "d", ".lighthaul-1"]));
-        assert_eq!(other.surplus, [b"x/B", b"x/d"]);
-        assert_eq!(other.unseen, [b"x/b"]);
-        let other = names.end_folder(b"", there(&["x", "y"]));
-        assert_eq!(other.surplus, [b"y"]);
-        assert!(other.unseen.is_empty());
+        let mut ended = |path: &[u8], there: &[&str]| {
+            let mut unseen = Vec::new();
+            let there = there.iter().map(OsString::from).collect();
+            let surplus = names.end_folder(path, there, &mut |path| unseen.push(path));
+            (surplus, unseen)
+        };
+        let (surplus, unseen) = ended(b"x", &["a", "B", "c", "d", ".lighthaul-1"]);
+        assert_eq!(surplus, [b"x/B", b"x/d"]);
+        assert_eq!(unseen, [b"x/b"]);
+        let (surplus, unseen) = ended(b"", &["x", "y"]);
+        assert_eq!(surplus, [b"y"]);
+        assert!(unseen.is_empty());
         assert_eq!(names.octets, 0);
+    }
+
+    #[test]
+    fn names_of_large_directories_are_compared_from_the_file() {
+        let mut names = SourceNames::new(false);
+        let name = |of: &str, nth: u32| format!("{of}/a-file-with-a-long-name-{nth}");
+        let count = 300_000;
+        for of in ["x", "x/y"] {
+            names.add(&entry(of.as_bytes(), EntryKind::Folder)).unwrap();
+            for nth in 0..count {
+                let path = name(of, nth);
+                names
+                    .add(&entry(path.as_bytes(), EntryKind::File(1)))
+                    .unwrap();
+                assert!(names.here <= HERE_MAX);
+            }
+        }
+        let mut end = |of: &str| {
+            // one name is missing, and one is new
+            let there = (1..=count).map(|nth| name("", nth)[1..].to_owned().into());
+            let mut unseen = Vec::new();
+            let more = (of == "x").then(|| OsString::from("y"));
+            let there = there.chain(more).collect();
+            let surplus = names.end_folder(of.as_bytes(), there, &mut |path| unseen.push(path));
+            assert_eq!(surplus, [name(of, count).into_bytes()]);
+            assert_eq!(unseen, [name(of, 0).into_bytes()]);
+        };
+        end("x/y");
+        end("x");
+        assert_eq!(names.octets, 2);
+        assert_eq!(names.file.unwrap().end(), 0);
+    }
+
+    #[test]
+    fn nothing_is_deleted_after_names_were_lost() {
+        let mut names = SourceNames::new(false);
+        names.add(&entry(b"x", EntryKind::File(1))).unwrap();
+        names.lose(&io::ErrorKind::StorageFull.into());
+        names.add(&entry(b"y", EntryKind::File(1))).unwrap();
+        let surplus = names.end_folder(b"", vec!["z".into()], &mut |_| {});
+        assert!(surplus.is_empty());
+        let why = names.take_warning().unwrap();
+        assert!(why.contains("temporary file"), "{why}");
+        assert_eq!(names.take_warning(), None);
     }
 
     #[test]

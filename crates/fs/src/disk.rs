@@ -364,6 +364,26 @@ pub struct OutputFile {
     cached: usize,
 }
 
+/// Reserves disk space for the first `len` bytes of a file, so that a full disk is reported early.
+///
+/// On a file system that cannot reserve space, sets only the file's length. On tmpfs, checks the free space and sets the
+/// length.
+pub fn allocate(file: &File, len: u64) -> io::Result<()> {
+    if fstatfs(file)?.f_type == libc::TMPFS_MAGIC {
+        // Reserving would allocate all the memory at once and delay the writer.
+        let there = file.metadata()?.blocks() * 512;
+        let space = Space::of(file)?;
+        let more = len.saturating_sub(there);
+        space.check(more, 0).map_err(|_| Errno::NOSPC)?;
+        return file.set_len(len);
+    }
+    match fallocate(file, FallocateFlags::empty(), 0, len) {
+        Ok(()) => Ok(()),
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => file.set_len(len),
+        Err(error) => Err(error.into()),
+    }
+}
+
 impl OutputFile {
     /// Bytes in the page cache at which writeback starts, so that the final sync is short.
     const CACHED_MAX: usize = 8 << 20;
@@ -376,19 +396,7 @@ impl OutputFile {
     /// On a file system that cannot reserve space, sets only the file's length. On tmpfs, checks
     /// the free space and sets the length.
     pub fn allocate(&self, len: u64) -> io::Result<()> {
-        if fstatfs(&self.file)?.f_type == libc::TMPFS_MAGIC {
-            // Reserving would allocate all the memory at once and delay the writer.
-            let there = self.file.metadata()?.blocks() * 512;
-            let space = Space::of(&self.file)?;
-            let more = len.saturating_sub(there);
-            space.check(more, 0).map_err(|_| Errno::NOSPC)?;
-            return self.file.set_len(len);
-        }
-        match fallocate(&self.file, FallocateFlags::empty(), 0, len) {
-            Ok(()) => Ok(()),
-            Err(Errno::OPNOTSUPP) => self.file.set_len(len),
-            Err(error) => Err(error.into()),
-        }
+        allocate(&self.file, len)
     }
 
     /// Writes `bytes` at `offset`. Uses direct I/O for the whole pages of a large aligned piece,

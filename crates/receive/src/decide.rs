@@ -13,7 +13,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use lighthaul_copy::message::Listing;
 use lighthaul_copy::watch::CopyEvent;
-use lighthaul_files::digest::{self, Digest, Digester};
+use lighthaul_files::content_sum::ContentSum;
 use lighthaul_files::item::Item;
 use lighthaul_files::manifest::{Entry, EntryKind, Linked};
 use lighthaul_files::options::{Action, Detail, Planned};
@@ -60,12 +60,11 @@ impl EntryChecker<'_> {
             (Action::Keep, "the target is newer")
         } else if there.size != entry.size() {
             (Action::Replace, "different size")
-        } else if entry.digest.is_some() {
-            let theirs = digest_of(&mut place.root, entry);
-            if theirs == entry.digest {
-                (Action::Keep, "the same digest")
+        } else if let Some(sum) = entry.digest {
+            if has_content(&mut place.root, entry, sum) {
+                (Action::Keep, sum.equal())
             } else {
-                (Action::Replace, "different digest")
+                (Action::Replace, sum.different())
             }
         } else if self.transfer.options().checksum {
             // the source could not read the file, so a request for it fails
@@ -205,11 +204,13 @@ pub(super) fn link_differs(root: &mut Root, entry: &Entry) -> bool {
     !there.is_ok_and(|there| there.as_bytes() == target.as_slice())
 }
 
-/// Returns the digest of the file at the target, for `--checksum`.
-pub(super) fn digest_of(root: &mut Root, entry: &Entry) -> Option<Digest> {
-    let file = root.read(entry.path()).ok()?;
+/// Returns true if the file at the path of `entry` has its size and this checksum.
+pub(super) fn has_content(root: &mut Root, entry: &Entry, sum: ContentSum) -> bool {
+    let Ok(file) = root.read(entry.path()) else {
+        return false;
+    };
     let read = |at: u64, buffer: &mut [u8]| file.read_at(buffer, at);
-    Digester::compute(digest::DigestKind::Blake3, entry.size(), read).ok()
+    matches!(sum.same_kind_of(entry.size(), read), Ok(found) if found == sum)
 }
 
 #[cfg(test)]

@@ -265,7 +265,9 @@ impl EntryChecker<'_> {
             self.transfer.table.hold(&entry);
             if place.skips(&entry) {
                 if entry.kind == EntryKind::FolderEnd {
-                    place.source_names.end_folder(&entry.path, Vec::new());
+                    place
+                        .source_names
+                        .end_folder(&entry.path, Vec::new(), &mut |_| {});
                     place.skipped.remove(&entry.path);
                 }
                 self.transfer.table.skip(number, &entry);

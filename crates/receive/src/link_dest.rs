@@ -11,7 +11,7 @@ use lighthaul_fs::disk::Root;
 use lighthaul_session::error::{Error, FileAction};
 use rustix::fs::FileType;
 
-use super::decide::digest_of;
+use super::decide::has_content;
 use super::entry_checker::{EntryChecker, Place};
 use super::entry_table::Settled;
 use super::references::References;
@@ -115,7 +115,7 @@ impl EntryChecker<'_> {
             && (there.seconds, there.nanos) == (entry.seconds, entry.nanos)
             && there.mode == entry.mode & 0o7777;
         let is_equal = match entry.digest {
-            Some(_) => digest_of(root, entry) == entry.digest,
+            Some(sum) => has_content(root, entry, sum),
             // a file that the source could not read
             None => !self.transfer.options().checksum,
         };

@@ -19,9 +19,9 @@ use lighthaul_copy::watch::{CopyEvent, Failed};
 use lighthaul_files::filter::Decision;
 use lighthaul_files::manifest::{Entry, EntryKind};
 use lighthaul_files::options::Action;
-use lighthaul_files::source_names::OtherNames;
 use lighthaul_files::special::special;
 use lighthaul_files::temp_place::TempPlace;
+use lighthaul_fs::disk::Root;
 use lighthaul_fs::meta::Meta;
 use lighthaul_session::error::{Error, FileAction};
 use rustix::fs::FileType;
@@ -53,10 +53,12 @@ impl EntryChecker<'_> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             there => there.map_err(|error| failed(place, &error, path))?,
         };
-        let OtherNames { surplus, unseen } = place.source_names.end_folder(path, there);
-        let listed = items(place, &unseen);
+        let mut listed = BTreeSet::new();
+        let (names, root) = (&mut place.source_names, &mut place.root);
+        let surplus = names.end_folder(path, there, &mut |path| listed.extend(item(root, &path)));
         for gone in surplus {
-            if !listed.is_empty() && items(place, std::slice::from_ref(&gone)).is_subset(&listed) {
+            let is_listed = |item: &(u64, u64)| listed.contains(item);
+            if !listed.is_empty() && item(&mut place.root, &gone).iter().all(is_listed) {
                 // the target shows a listed name differently, as one that ignores case may
                 continue;
             }
@@ -271,11 +273,10 @@ impl EntryChecker<'_> {
     }
 }
 
-/// Returns the inodes of the items at `paths` that exist.
-fn items(place: &mut Place, paths: &[Vec<u8>]) -> BTreeSet<(u64, u64)> {
-    let mut look = |path: &Vec<u8>| place.root.look(Path::new(OsStr::from_bytes(path)));
-    let there = paths.iter().filter_map(|path| look(path).ok().flatten());
-    there.map(|there| there.inode).collect()
+/// Returns the item that the target shows at `path`, if there is one.
+fn item(root: &mut Root, path: &[u8]) -> Option<(u64, u64)> {
+    let there = root.look(Path::new(OsStr::from_bytes(path)));
+    there.ok().flatten().map(|there| there.inode)
 }
 
 fn failed(place: &Place, error: &io::Error, path: &[u8]) -> Error {

@@ -32,11 +32,29 @@ use lighthaul_session::session::Session;
 #[test]
 fn large_tree_takes_little_memory_on_either_side() {
     let entries: u64 = env::var(ENTRIES).map_or(200_000, |text| text.parse().unwrap());
+    copies_in_little_memory(entries, &[]);
+}
+
+/// Names are kept until the end of their directory, since only the target may have others.
+#[test]
+fn directory_with_a_million_names_takes_little_memory_on_either_side() {
+    let target = env::temp_dir().join(format!("lighthaul-flat-{}", std::process::id()));
+    fs::create_dir_all(&target).unwrap();
+    fs::write(target.join("only-here"), "").unwrap();
+    // each name with its length is longer than 20 octets
+    copies_in_little_memory(1_000_000, &[(FLAT, target.to_str().unwrap())]);
+    fs::remove_dir_all(&target).unwrap();
+}
+
+fn copies_in_little_memory(entries: u64, shape: &[(&str, &str)]) {
     let clock = Clock::start();
-    let mut receiver = Process::start("receive", &[]);
+    let mut receiver = Process::start("receive", shape);
     let port = receiver.says("port ");
     let count = entries.to_string();
-    let mut sender = Process::start("send", &[(PORT, &port), (ENTRIES, &count)]);
+    let of_sender = [shape, &[(PORT, &port), (ENTRIES, &count)]].concat();
+    let mut sender = Process::start("send", &of_sender);
+    // a file that only the target has is reported, too
+    let entries = entries + shape.len() as u64;
     for side in [&mut sender, &mut receiver] {
         let told: u64 = side.says("told ").parse().unwrap();
         assert_eq!(told, entries, "each side reports every entry");
@@ -66,7 +84,7 @@ fn receiving() {
     let tcp = with_handshake_timeouts(listener.accept().unwrap().0).unwrap();
     let session = Session::start(tcp, Side::Server, &Identity::generate()).unwrap();
     let target = Target {
-        path: b"/no-such-folder/".to_vec(),
+        path: env::var(FLAT).map_or(b"/no-such-folder/".to_vec(), String::into_bytes),
         landing: Landing::Inside,
     };
     let target_folder =
@@ -89,7 +107,12 @@ fn sending() {
         with_handshake_timeouts(TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap()).unwrap();
     let session = Session::start(tcp, Side::Client, &Identity::generate()).unwrap();
     let entries = env::var(ENTRIES).unwrap().parse().unwrap();
-    let finds = SourceEntries::from_entries(Arc::new(FileAccess::anywhere()), forest(entries));
+    let entries: Box<dyn Iterator<Item = Found> + Send> = if env::var(FLAT).is_ok() {
+        Box::new((0..entries).map(file))
+    } else {
+        Box::new(forest(entries))
+    };
+    let finds = SourceEntries::from_entries(Arc::new(FileAccess::anywhere()), entries);
     let settings = send::Settings {
         plain: true,
         options: options(),
@@ -105,6 +128,7 @@ fn options() -> Options {
     Options {
         protocol: Protocol::Tcp.to_string(),
         dry_run: Some(Detail::All),
+        delete: env::var(FLAT).is_ok(),
         ..Options::default()
     }
 }
@@ -118,6 +142,17 @@ fn report(told: u64) {
         .unwrap();
     let resident = line.split_whitespace().nth(1).unwrap();
     println!("told {told}\nVmHWM {resident}");
+}
+
+/// Returns a file of the target directory.
+fn file(nth: u64) -> Found {
+    let path = format!("a-file-with-a-name-{nth:08}");
+    let entry = Entry {
+        kind: EntryKind::File(nth),
+        mode: 0o644,
+        ..Entry::bare(path.clone().into_bytes())
+    };
+    Found::Entry(entry, PathBuf::from(path), None)
 }
 
 /// Returns this number of directories and files, in directories of a thousand.
@@ -186,3 +221,5 @@ impl Drop for Process {
 const ROLE: &str = "LIGHTHAUL_TEST_ROLE";
 const PORT: &str = "LIGHTHAUL_TEST_PORT";
 const ENTRIES: &str = "LIGHTHAUL_TEST_ENTRIES";
+/// Directory of the target, if the tree is one directory and others are deleted there.
+const FLAT: &str = "LIGHTHAUL_TEST_FLAT";

@@ -20,7 +20,7 @@ use lighthaul_copy::error::Fault;
 use lighthaul_copy::message::Listing;
 use lighthaul_copy::thread_group::CHECK_INTERVAL;
 use lighthaul_copy::watch::{CopyEvent, Failed};
-use lighthaul_files::digest::{self, Digest, Digester};
+use lighthaul_files::content_sum::ContentSum;
 use lighthaul_files::list::ListReceiver;
 use lighthaul_files::manifest::{Entry, EntryKind, PAGE, pack, version_mark};
 use lighthaul_files::naming::Naming;
@@ -140,7 +140,8 @@ impl Scan<'_> {
                 if self.transfer.options().expects() && !alone {
                     return Err(Fault::OneHash.into());
                 }
-                if self.transfer.options().checksum {
+                // a store may know it
+                if self.transfer.options().checksum && entry.digest.is_none() {
                     let _step = self.transfer.threads.work.begin();
                     entry.digest = self.digest(&entry, &place, meta.as_ref());
                 }
@@ -267,13 +268,13 @@ impl Scan<'_> {
 
     /// Returns the digest of a file, or none if it cannot be read or has changed. Sending it will
     /// then fail.
-    fn digest(&self, entry: &Entry, place: &Path, meta: Option<&Meta>) -> Option<Digest> {
+    fn digest(&self, entry: &Entry, place: &Path, meta: Option<&Meta>) -> Option<ContentSum> {
         let EntryKind::File(size) = entry.kind else {
             return None;
         };
         let file = self.transfer.sources.file(place).ok()?;
-        let read = |at: u64, buffer: &mut [u8]| file.read_at(buffer, at);
-        let digest = Digester::compute(digest::DigestKind::Blake3, size, read).ok()?;
+        let read = |at: u64, buffer: &mut [u8]| file.read_in(buffer, at, Some(size));
+        let digest = ContentSum::blake3(size, read).ok()?;
         let is_unchanged = file.version().ok()? == meta?.version();
         is_unchanged.then_some(digest)
     }

@@ -21,7 +21,7 @@ use lighthaul_copy::stall::Stall;
 use lighthaul_copy::watch::{CopyEvent, Failed, Summary, Watcher};
 use lighthaul_files::inspect::Inspector;
 use lighthaul_files::list::ListReceiver;
-use lighthaul_files::listed::{ListWalk, Origin, SourceEntries};
+use lighthaul_files::listed::{Origin, SourceEntries};
 use lighthaul_files::options::{Striped, StripedPart};
 use lighthaul_parts::host_rate::HostFacts;
 use lighthaul_session::error::{Code, Error, caught};
@@ -89,15 +89,9 @@ pub fn send(
     let top = finds.top;
     let (found, list) = match finds.from {
         Origin::Local(found) => (found, None),
-        Origin::Remote(base) => {
+        Origin::Remote(walk) => {
             let (list, names) = ListReceiver::new();
-            let found = ListWalk::new(
-                Arc::clone(&transfer.sources.access),
-                base,
-                names,
-                options.walk(),
-            );
-            (Box::new(found) as Box<_>, Some(list))
+            (walk(names), Some(list))
         }
     };
     let found = Inspector::new(

@@ -1,5 +1,6 @@
 //! List of all programs.
 
+use super::bucket;
 use super::gridftp::GridFtp;
 use super::iperf3::Iperf3;
 use super::lighthaul::Lighthaul;
@@ -71,5 +72,6 @@ pub(crate) fn all() -> Vec<Box<dyn Peer>> {
     all.push(Box::new(Udt));
     all.push(Box::new(Srt));
     all.push(Box::new(Quinn));
+    all.extend(bucket::all().map(|peer| Box::new(peer) as Box<dyn Peer>));
     all
 }

@@ -2,6 +2,7 @@
 //!
 //! Each program has a file that implements [`Peer`] of [`peer`].
 
+mod bucket;
 mod gridftp;
 mod iperf3;
 mod lighthaul;

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test")]
 #![expect(clippy::disallowed_methods, reason = "a test uses the real system")]
 
+mod checksums;
 mod clouds;
 mod copies;
 mod credentials;
@@ -10,6 +11,7 @@ mod faults;
 mod gate;
 mod google;
 mod keys;
+mod many_keys;
 mod options;
 mod places;
 mod proxy;

@@ -3,8 +3,11 @@
 //! Stores keep no modification times of their own. An upload notes that of its file in the metadata `mtime`. Without it,
 //! an object counts as equal if it has the size of the file and is not older.
 
-use lighthaul_buckets::attributes::{Condition, Listed, Stamp};
+use lighthaul_buckets::attributes::{Condition, Stamp};
+use lighthaul_files::content_sum::ContentSum;
 use lighthaul_files::options::{Action, Options};
+
+use crate::stores::content_sums;
 
 /// Decision about an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,15 +17,15 @@ pub(crate) struct Decision {
 }
 
 /// Knowledge of one side about an entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Version {
     pub(crate) size: u64,
     /// Modification time of the file, if it is known.
     pub(crate) time: Option<Stamp>,
     /// Time at which a store took the object.
     pub(crate) stored: Option<Stamp>,
-    /// Checksum, if it is known.
-    pub(crate) crc: Option<u64>,
+    /// Checksums that are known, the best first.
+    pub(crate) sums: Vec<ContentSum>,
 }
 
 impl Decision {
@@ -44,18 +47,34 @@ pub(crate) enum There {
 
 impl There {
     /// Returns the entry of an object, if there is one.
-    pub(crate) fn object(listed: Option<&Listed>) -> Self {
-        listed.map_or(Self::Nothing, |listed| Self::File(listed.size))
+    pub(crate) fn object(existing: Option<&Existing>) -> Self {
+        existing.map_or(Self::Nothing, |existing| Self::File(existing.size))
     }
 }
 
-/// Returns the condition under which an object replaces `listed`, the entry in the list of the target.
-pub(crate) fn condition(options: &Options, listed: Option<&Listed>) -> Condition {
-    match listed {
+/// Object of the target that a copy may replace. A copy may know millions of them.
+#[derive(Clone, Debug)]
+pub(crate) struct Existing {
+    size: u64,
+    /// Version of the object, if the copy depends on it.
+    etag: Option<Box<str>>,
+}
+
+impl Existing {
+    /// Returns the object of this size and version.
+    pub(crate) fn new(options: &Options, size: u64, etag: Option<String>) -> Self {
+        let etag = etag.filter(|_| options.update).map(String::into_boxed_str);
+        Self { size, etag }
+    }
+}
+
+/// Returns the condition under which an object replaces the existing one.
+pub(crate) fn condition(options: &Options, existing: Option<&Existing>) -> Condition {
+    match existing {
         None if options.skip.existing || options.update => Condition::Absent,
-        Some(Listed {
+        Some(Existing {
             etag: Some(etag), ..
-        }) if options.update => Condition::Unchanged(etag.clone()),
+        }) if options.update => Condition::Unchanged(etag.to_string()),
         _ => Condition::Always,
     }
 }
@@ -106,9 +125,10 @@ pub(crate) fn second(options: &Options, source: &Version, target: &Version) -> D
         return Decision::new(Action::Replace, DIFFERENT_SIZE);
     }
     if options.checksum {
-        return match source.crc.zip(target.crc) {
-            Some((one, other)) if one == other => Decision::new(Action::Keep, "the same digest"),
-            _ => Decision::new(Action::Replace, DIFFERENT_DIGEST),
+        return match content_sums::common(&source.sums, &target.sums) {
+            Some((one, other)) if one == other => Decision::new(Action::Keep, one.equal()),
+            Some((one, _)) => Decision::new(Action::Replace, one.different()),
+            None => Decision::new(Action::Replace, NO_SUM),
         };
     }
     let is_same = match (source.time, target.time) {
@@ -129,7 +149,7 @@ pub(crate) fn second(options: &Options, source: &Version, target: &Version) -> D
 
 const EXISTS: &str = "the target has it (--ignore-existing)";
 const NEWER: &str = "the target is newer";
-pub(crate) const DIFFERENT_DIGEST: &str = "different digest";
+const NO_SUM: &str = "the store has no checksum of it";
 pub(crate) const DIFFERENT_SIZE: &str = "different size";
 pub(crate) const DIFFERENT_TIME: &str = "different time";
 
@@ -145,18 +165,19 @@ mod tests {
     }
 
     fn version(time: Option<Stamp>, stored: Option<Stamp>, crc: Option<u64>) -> Version {
+        let sums = crc.into_iter().map(ContentSum::Crc64Nvme).collect();
         Version {
             size: 7,
             time,
             stored,
-            crc,
+            sums,
         }
     }
 
     #[test]
     fn equal_size_and_time_keep_the_target() {
         let options = Options::default();
-        let action = |source, target| second(&options, &source, &target).action;
+        let action = |source: &Version, target: &Version| second(&options, source, target).action;
         for (source, target, same) in [
             (
                 version(at(5), None, None),
@@ -188,7 +209,7 @@ mod tests {
             ),
         ] {
             let expected = if same { Action::Keep } else { Action::Replace };
-            assert_eq!(action(source, target), expected, "{source:?} {target:?}");
+            assert_eq!(action(&source, &target), expected, "{source:?} {target:?}");
         }
     }
 

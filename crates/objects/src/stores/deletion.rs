@@ -1,6 +1,5 @@
 //! Removal of what the source does not have, after everything else is in place.
 
-use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,6 +15,7 @@ use crate::fault::Fault;
 use crate::stores::decision::Decision;
 use crate::stores::job::{Job, blocking, join};
 use crate::stores::landing::Landing;
+use crate::stores::name_set::NameSet;
 use crate::stores::object_names::ObjectNames;
 
 /// Removes objects that the source does not have.
@@ -53,7 +53,7 @@ pub(crate) async fn of_files(
     job: &Arc<Job>,
     landing: &Arc<Landing>,
     (top, source): (PathBuf, PathBuf),
-    seen: BTreeSet<PathBuf>,
+    seen: NameSet,
 ) -> Result<(), Error> {
     let (own, inside) = (Arc::clone(job), Arc::clone(landing));
     let found = blocking(move || {
@@ -61,9 +61,7 @@ pub(crate) async fn of_files(
         inside.files(&top, &mut |place| {
             let rest = place.strip_prefix(&top).unwrap_or(place);
             let at_source = source.join(rest);
-            if !seen.contains(place)
-                && !is_protected(&own.options.rules, &at_source.to_string_lossy())
-            {
+            if !seen.has(place) && !is_protected(&own.options.rules, &at_source.to_string_lossy()) {
                 files.push((place.to_string_lossy().into_owned(), place.to_owned()));
             }
         })?;

@@ -1,6 +1,5 @@
 //! Download of objects: lists, a comparison with the files of the target, and requests in parallel.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -15,6 +14,7 @@ use lighthaul_session::error::{Code, Error};
 use tokio::task::JoinSet;
 
 use crate::fault::Fault;
+use crate::stores::content_sums;
 use crate::stores::decision::{self, Decision, There, Version};
 use crate::stores::deletion;
 use crate::stores::download_item::{Item, Shared};
@@ -23,6 +23,7 @@ use crate::stores::job::{Job, Seen, blocking, join};
 use crate::stores::keys::{self, KeyPath};
 use crate::stores::landing::Landing;
 use crate::stores::listed_objects::{self, Found};
+use crate::stores::name_set::NameSet;
 use crate::stores::object_names::{OBJECTS_MAX, unusable};
 use crate::stores::object_sources::{self, Kind, Source, StreamSize};
 use crate::stores::publisher::Publisher;
@@ -46,7 +47,7 @@ pub(crate) async fn run(job: &Arc<Job>) -> Result<(), Error> {
         let mut download = Download {
             shared: shared.clone(),
             top: landing.at(&source.name),
-            seen: BTreeSet::new(),
+            seen: NameSet::default(),
             listed: Seen::default(),
         };
         let is_folder = matches!(source.kind, Kind::Folder);
@@ -83,7 +84,7 @@ struct Download {
     /// Path of the source below the target.
     top: PathBuf,
     /// Paths that the source has, if others are deleted.
-    seen: BTreeSet<PathBuf>,
+    seen: NameSet,
     /// Objects that a list has named.
     listed: Seen,
 }
@@ -146,7 +147,7 @@ impl Download {
         list: PathList,
         tasks: &mut JoinSet<()>,
     ) -> Result<(), Error> {
-        let mut found = listed_objects::find(source, list)?;
+        let mut found = listed_objects::find(&source.bucket, &source.key, list)?;
         while let Some(found) = found.next().await {
             match found {
                 Found::Object(object, known) => {
@@ -161,7 +162,10 @@ impl Download {
                     }
                 }
                 Found::Folder(prefix) => self.folder(source, &prefix, tasks).await?,
-                Found::Failed(path, error) => self.shared.job.report.fail(&path, &error),
+                Found::Failed(failure) => {
+                    let (path, error) = failure.of(source);
+                    self.shared.job.report.fail(&path, &error);
+                }
             }
         }
         Ok(())
@@ -206,7 +210,7 @@ impl Download {
             return None;
         }
         if self.shared.job.options.delete {
-            self.seen.insert(path.clone());
+            self.seen.add(path.as_path());
         }
         Some(Item {
             bucket: source.bucket.clone(),
@@ -310,7 +314,7 @@ async fn compare(shared: &Shared, item: &Item, there: &Meta) -> Result<Decision,
             nanos: there.nanos,
         }),
         stored: None,
-        crc: None,
+        sums: Vec::new(),
     };
     let mut source = Version {
         // an unknown size equals no other size
@@ -320,7 +324,7 @@ async fn compare(shared: &Shared, item: &Item, there: &Meta) -> Result<Decision,
         },
         time: item.known.stamp,
         stored: Some(item.known.modified),
-        crc: item.known.crc,
+        sums: content_sums::of(&item.known).collect(),
     };
     let seconds = |time: Option<Stamp>| time.map(|time| time.seconds);
     let is_same = seconds(source.stored) == seconds(target.time) && source.size == target.size;
@@ -330,13 +334,17 @@ async fn compare(shared: &Shared, item: &Item, there: &Meta) -> Result<Decision,
         let found =
             found.map_err(|error| error.during(format!("cannot read the attributes of {url}")))?;
         let found = found.unwrap_or_default();
-        (source.time, source.crc) = (found.stamp, found.crc);
+        source.time = found.stamp;
+        source.sums = content_sums::of(&found).collect();
         source.stored = Some(found.modified);
     }
-    if options.checksum && source.crc.is_some() && source.size == target.size {
+    if options.checksum
+        && source.size == target.size
+        && let Some(sum) = source.sums.first()
+    {
         let access = Arc::new(lighthaul_fs::file_access::FileAccess::anywhere());
         let file = SourceFile::open(access, shared.landing.place(&item.path)).await?;
-        target.crc = Some(file.checksum().await?);
+        target.sums.push(file.checksum(*sum).await?);
     }
     Ok(decision::second(options, &source, &target))
 }

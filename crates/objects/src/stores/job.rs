@@ -1,6 +1,5 @@
 //! A copy with its limits: what its tasks share.
 
-use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use lighthaul_base::Size;
@@ -15,6 +14,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{JoinSet, spawn_blocking};
 
 use crate::fault::Fault;
+use crate::stores::name_set::NameSet;
 use crate::stores::report::Report;
 
 /// Copy to make.
@@ -96,12 +96,12 @@ impl Job {
 
 /// Names of a copy that were handled: a list may name an object twice.
 #[derive(Debug, Default)]
-pub(crate) struct Seen(BTreeSet<String>);
+pub(crate) struct Seen(NameSet);
 
 impl Seen {
     /// Returns true if a name of a list comes for the first time. Other names come once.
     pub(crate) fn is_new(&mut self, job: &Job, name: &str) -> bool {
-        !job.options.listed || self.0.insert(name.to_owned())
+        !job.options.listed || self.0.add(name)
     }
 }
 

@@ -25,18 +25,59 @@ pub(crate) enum Found {
     /// All objects below a prefix.
     Folder(String),
     /// Nothing, or a path that no key can have.
-    Failed(String, Error),
+    Failed(Failure),
 }
 
-/// Looks at the objects that the list names below the prefix of `source`, several at a time.
-pub(crate) fn find(source: &Source, names: PathList) -> Result<BoxStream<'static, Found>, Error> {
-    let (bucket, prefix) = (source.bucket.clone(), source.key.clone());
+/// Path of a list that is not copied.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) path: String,
+    pub(crate) why: Why,
+}
+
+/// Reason why a path is not copied.
+#[derive(Debug)]
+pub(crate) enum Why {
+    /// The list cannot be read.
+    List(Error),
+    /// No key can have this name.
+    Name(&'static str),
+    /// The request for the object with this key failed.
+    Request(String, CallError),
+}
+
+impl Failure {
+    /// Returns the path, and the error with the URL of the object.
+    pub(crate) fn of(self, source: &Source) -> (String, Error) {
+        let url = |key: &str| source.bucket.url(key);
+        let error = match self.why {
+            Why::List(error) => error,
+            Why::Name(why) => unusable(&url(&format!("{}{}", source.key, self.path)), why),
+            Why::Request(key, error) => {
+                let url = url(&key);
+                error.during(format!("cannot read {}", escape_name(url.as_bytes())))
+            }
+        };
+        (self.path, error)
+    }
+}
+
+/// Looks at the objects that the list names below a prefix, several at a time.
+pub(crate) fn find(
+    bucket: &Bucket,
+    prefix: &str,
+    names: PathList,
+) -> Result<BoxStream<'static, Found>, Error> {
+    let (bucket, prefix) = (bucket.clone(), prefix.to_owned());
     let looks = paths(names)?.map(move |path| {
         let (bucket, prefix) = (bucket.clone(), prefix.clone());
         async move {
             match path {
                 Ok(path) => look(&bucket, &prefix, &path).await,
-                Err(error) => Found::Failed(String::new(), error),
+                Err(error) => Found::Failed(Failure {
+                    path: String::new(),
+                    why: Why::List(error),
+                }),
             }
         }
     });
@@ -64,21 +105,15 @@ async fn look(bucket: &Bucket, prefix: &str, path: &[u8]) -> Found {
         return Found::Folder(prefix.to_owned());
     }
     let shown = String::from_utf8_lossy(path).into_owned();
+    let failed = |why| Found::Failed(Failure { path: shown, why });
     let key = str::from_utf8(path).map_err(|_| "its name is not UTF-8, as keys are");
     let key = match key.and_then(|path| keys::key_of(prefix, Path::new(path))) {
         Ok(key) => key,
-        Err(why) => {
-            let error = unusable(&bucket.url(&format!("{prefix}{shown}")), why);
-            return Found::Failed(shown, error);
-        }
+        Err(why) => return failed(Why::Name(why)),
     };
     match found(bucket, &key).await {
         Ok(found) => found,
-        Err(error) => {
-            let url = bucket.url(&key);
-            let url = escape_name(url.as_bytes());
-            Found::Failed(shown, error.during(format!("cannot read {url}")))
-        }
+        Err(error) => failed(Why::Request(key, error)),
     }
 }
 

@@ -4,8 +4,8 @@
 //! - `upload`, `upload_item`, `large_upload`, `upload_record`, `source_file`: from this host
 //! - `download`, `download_item`, `fetch`, `partial`, `parts_writer`, `publisher`, `landing`: to this host; `relay`: between stores
 //! - [`serving`]: buckets that a daemon serves as directories
-//! - `deletion`: entries that the source does not have; `decision`: choice of entries
-//! - `keys`, `object_names`, `object_sources`, `listed_objects`: keys and paths; `places`: buckets of places
+//! - `deletion`: entries that the source does not have; `decision`: choice of entries; `content_sums`: their checksums
+//! - `keys`, `name_set`, `object_names`, `object_sources`, `listed_objects`: keys and paths; `places`: buckets of places
 //!
 //! ```text
 //! list of the target --.
@@ -16,6 +16,7 @@ pub(crate) mod requests;
 pub(crate) mod run;
 pub(crate) mod serving;
 
+mod content_sums;
 mod decision;
 mod deletion;
 mod download;
@@ -26,6 +27,7 @@ mod keys;
 mod landing;
 mod large_upload;
 mod listed_objects;
+mod name_set;
 mod object_names;
 mod object_sources;
 mod partial;

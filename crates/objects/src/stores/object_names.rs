@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use futures_util::stream::{self, StreamExt};
-use lighthaul_buckets::attributes::Listed;
 use lighthaul_buckets::call_error::{CallError, Reason};
 use lighthaul_buckets::store::Bucket;
 use lighthaul_files::naming::Naming;
@@ -12,12 +11,13 @@ use lighthaul_files::options::Options;
 use lighthaul_session::error::{Code, Error};
 
 use crate::fault::Fault;
+use crate::stores::decision::Existing;
 use crate::stores::job::Job;
 use crate::stores::keys;
 use crate::stores::places;
 
 /// Objects of the target by key.
-pub(crate) type Objects = BTreeMap<String, Listed>;
+pub(crate) type Objects = BTreeMap<Box<str>, Existing>;
 
 /// One source of a copy with several sources.
 #[derive(Clone, Debug)]
@@ -115,7 +115,7 @@ impl ObjectNames {
             return Ok(objects);
         }
         if tops.is_empty() {
-            self.list(&self.scope, &mut objects).await?;
+            self.list(job, &self.scope, &mut objects).await?;
             return Ok(objects);
         }
         // a few files do not need the list of a large bucket
@@ -123,7 +123,7 @@ impl ObjectNames {
         let files = tops.iter().filter(|top| !top.is_folder).map(key);
         self.look(job, files.collect(), &mut objects).await?;
         for folder in tops.iter().filter(|top| top.is_folder).map(key) {
-            self.list(&keys::folder(&folder), &mut objects).await?;
+            self.list(job, &keys::folder(&folder), &mut objects).await?;
         }
         Ok(objects)
     }
@@ -132,23 +132,26 @@ impl ObjectNames {
     async fn look(&self, job: &Job, keys: Vec<String>, objects: &mut Objects) -> Result<(), Error> {
         let looks = keys
             .into_iter()
-            .map(|key| async move { look(job, &self.bucket, &key).await });
+            .map(|key| async move { (look(job, &self.bucket, &key).await, key) });
         let mut looks = stream::iter(looks).buffer_unordered(LOOKS_MAX);
-        while let Some(found) = looks.next().await {
-            let found: Result<Option<Listed>, Error> = found;
-            objects.extend(found?.map(|found| (found.key.clone(), found)));
+        while let Some(looked) = looks.next().await {
+            let (found, key): (Result<Option<Existing>, Error>, String) = looked;
+            objects.extend(found?.map(|found| (key.into_boxed_str(), found)));
         }
         Ok(())
     }
 
     /// Lists all objects below a prefix.
-    async fn list(&self, prefix: &str, objects: &mut Objects) -> Result<(), Error> {
+    async fn list(&self, job: &Job, prefix: &str, objects: &mut Objects) -> Result<(), Error> {
         let failed =
             |error: CallError| error.during(format!("cannot list {}", self.bucket.url(prefix)));
         let mut list = self.bucket.list(prefix);
         while let Some(page) = list.next().await.map_err(failed)? {
             let found = page.objects.into_iter();
-            objects.extend(found.map(|object| (object.key.clone(), object)));
+            objects.extend(found.map(|object| {
+                let existing = Existing::new(&job.options, object.size, object.etag);
+                (object.key.into_boxed_str(), existing)
+            }));
             if objects.len() > OBJECTS_MAX {
                 let why = format!(
                     "it has more than {OBJECTS_MAX} objects: copy parts of the tree at a time"
@@ -163,7 +166,7 @@ impl ObjectNames {
 }
 
 /// Returns the object at the target that a copy may replace.
-pub(crate) async fn look(job: &Job, bucket: &Bucket, key: &str) -> Result<Option<Listed>, Error> {
+pub(crate) async fn look(job: &Job, bucket: &Bucket, key: &str) -> Result<Option<Existing>, Error> {
     let found = bucket.attributes(key).await;
     // without the attributes, options that depend on them could overwrite or delete objects
     let found = if needs_knowledge(&job.options) {
@@ -173,12 +176,8 @@ pub(crate) async fn look(job: &Job, bucket: &Bucket, key: &str) -> Result<Option
     };
     let url = bucket.url(key);
     let failed = |error: CallError| error.during(format!("cannot read the attributes of {url}"));
-    Ok(found.map_err(failed)?.map(|found| Listed {
-        key: key.to_owned(),
-        size: found.size,
-        modified: found.modified,
-        etag: found.etag,
-    }))
+    let found = found.map_err(failed)?;
+    Ok(found.map(|found| Existing::new(&job.options, found.size, found.etag)))
 }
 
 /// Returns true if the options depend on the objects at the target.
@@ -207,7 +206,7 @@ pub(crate) fn unusable(url: &str, why: &str) -> Error {
     .into()
 }
 
-/// Maximum number of objects of a target that are compared, about 1 GiB of memory.
+/// Maximum number of objects of a target that are compared, about 600 MiB of memory.
 pub(crate) const OBJECTS_MAX: usize = 5_000_000;
 /// Maximum number of objects whose attributes are read in parallel.
 const LOOKS_MAX: usize = 16;

@@ -10,9 +10,8 @@ use std::sync::{Mutex, PoisonError};
 use lighthaul_buckets::attributes::Stamp;
 use lighthaul_buckets::checksum;
 use lighthaul_files::temp_names::{journal, partial};
-use lighthaul_fs::disk::Root;
-use rustix::fs::{FallocateFlags, Timespec, Timestamps, UTIME_OMIT, fallocate, futimens};
-use rustix::io::Errno;
+use lighthaul_fs::disk::{self, Root};
+use rustix::fs::{Timespec, Timestamps, UTIME_OMIT, futimens};
 
 /// Temporary file, locked against other copies.
 #[derive(Debug)]
@@ -70,10 +69,7 @@ impl Partial {
 
     /// Reserves disk space, so that a full disk is known now.
     pub(crate) fn allocate(&self, size: u64) -> io::Result<()> {
-        match fallocate(&self.file, FallocateFlags::empty(), 0, size.max(1)) {
-            Err(Errno::OPNOTSUPP | Errno::NOSYS) => self.file.set_len(size),
-            done => Ok(done?),
-        }
+        disk::allocate(&self.file, size.max(1))
     }
 
     /// Returns true if the file has the bytes of a range that an earlier run has written.

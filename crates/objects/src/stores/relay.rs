@@ -17,7 +17,8 @@ use lighthaul_session::error::Error;
 use tokio::task::JoinSet;
 
 use crate::fault::Fault;
-use crate::stores::decision::{self, Decision, There, Version};
+use crate::stores::content_sums;
+use crate::stores::decision::{self, Decision, Existing, There, Version};
 use crate::stores::deletion;
 use crate::stores::job::{Job, PART, Seen, join, part_len};
 use crate::stores::keys::{self, KeyPath};
@@ -37,7 +38,7 @@ struct Item {
     target: String,
     /// Path for messages.
     name: String,
-    there: Option<Listed>,
+    there: Option<Existing>,
 }
 
 /// Copies all sources.
@@ -74,6 +75,7 @@ pub(crate) async fn run(job: &Arc<Job>) -> Result<(), Error> {
     if job.options.delete && naming != Naming::File {
         let rest = objects
             .into_keys()
+            .map(String::from)
             .filter(|key| key.starts_with(&names.scope));
         deletion::of_objects(job, &names, rest.collect()).await;
     }
@@ -140,7 +142,7 @@ async fn each(
         return folder(job, (names, objects), from, tasks).await;
     };
     let mut seen = Seen::default();
-    let mut found = listed_objects::find(&source, list)?;
+    let mut found = listed_objects::find(&source.bucket, &source.key, list)?;
     while let Some(found) = found.next().await {
         match found {
             Found::Object(object, known) if seen.is_new(job, &object.key) => {
@@ -159,7 +161,10 @@ async fn each(
                 folder(job, (names, objects), from, tasks).await?;
             }
             Found::Object(..) => {}
-            Found::Failed(path, error) => job.report.fail(&path, &error),
+            Found::Failed(failure) => {
+                let (path, error) = failure.of(&source);
+                job.report.fail(&path, &error);
+            }
         }
     }
     Ok(())
@@ -255,7 +260,7 @@ fn item(
         is_known: false,
         stream: None,
         to: names.bucket.clone(),
-        there: objects.remove(&target),
+        there: objects.remove(target.as_str()),
         target,
         name,
     })
@@ -349,7 +354,7 @@ async fn compare(job: &Job, item: &Item) -> Result<Decision, Error> {
         size: found.size,
         time: found.stamp,
         stored: Some(found.modified),
-        crc: found.crc,
+        sums: content_sums::of(found).collect(),
     };
     let source = if item.is_known {
         item.known.clone()

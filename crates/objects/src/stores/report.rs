@@ -11,7 +11,8 @@ use lighthaul_files::options::{Action, Detail, Options, Planned};
 use lighthaul_session::error::Error;
 use lighthaul_session::topic::ITEMS_MAX;
 
-use crate::stores::decision::{DIFFERENT_DIGEST, DIFFERENT_SIZE, DIFFERENT_TIME, Decision};
+use crate::stores::content_sums;
+use crate::stores::decision::{DIFFERENT_SIZE, DIFFERENT_TIME, Decision};
 
 /// Counters of a copy, and the way of its events to the observer.
 #[derive(Debug)]
@@ -202,7 +203,7 @@ impl Report {
             kind: ItemKind::File,
             new: is_new,
             changed: Changed {
-                value: decision.why == DIFFERENT_DIGEST,
+                value: content_sums::is_difference(decision.why),
                 size: decision.why == DIFFERENT_SIZE,
                 time: decision.why == DIFFERENT_TIME,
                 ..Changed::default()

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use lighthaul_buckets::attributes::Stamp;
-use lighthaul_buckets::checksum;
+use lighthaul_files::content_sum::ContentSum;
 use lighthaul_fs::file_access::FileAccess;
 use lighthaul_session::error::{Code, Error, FileAction};
 
@@ -60,17 +60,22 @@ impl SourceFile {
         .await
     }
 
-    /// Returns the checksum of all bytes.
-    pub(crate) async fn checksum(&self) -> Result<u64, Error> {
-        let mut crc = checksum::of(&[]);
-        let mut offset = 0;
-        while offset < self.size {
-            let len = (self.size - offset).min(READ);
-            let bytes = self.read(offset, len).await?;
-            crc = checksum::combined(crc, checksum::of(&bytes), len);
-            offset += len;
-        }
-        Ok(crc)
+    /// Returns the checksum of all bytes, of the same kind as `sum`.
+    pub(crate) async fn checksum(&self, sum: ContentSum) -> Result<ContentSum, Error> {
+        let own = self.clone();
+        blocking(move || {
+            let read = |at: u64, buffer: &mut [u8]| {
+                own.file.read_exact_at(buffer, at).map(|()| buffer.len())
+            };
+            match sum.same_kind_of(own.size, read) {
+                Ok(found) => Ok(found),
+                Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
+                    Err(own.changed())
+                }
+                Err(error) => Err(Error::file(FileAction::Read, &own.place, &error)),
+            }
+        })
+        .await
     }
 
     /// Fails if the file is not the version that was opened.
@@ -93,6 +98,3 @@ impl SourceFile {
         .into()
     }
 }
-
-/// Bytes that are read at a time for a checksum.
-const READ: u64 = 4 << 20;

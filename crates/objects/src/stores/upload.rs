@@ -18,6 +18,7 @@ use tokio::sync::mpsc::{Receiver, channel};
 use tokio::task::{JoinSet, spawn_blocking};
 
 use crate::fault::Fault;
+use crate::stores::content_sums;
 use crate::stores::decision::{self, Decision, There, Version};
 use crate::stores::deletion;
 use crate::stores::job::{Job, PART, Seen, join, too_large};
@@ -61,6 +62,7 @@ pub(crate) async fn run(job: &Arc<Job>) -> Result<(), Error> {
         let is_below = |key: &str| mounts.iter().any(|mount| key.starts_with(mount));
         let rest = objects
             .into_keys()
+            .map(String::from)
             .filter(|key| key.starts_with(&names.scope) && !is_below(key));
         deletion::of_objects(job, &names, rest.collect()).await;
     }
@@ -128,7 +130,7 @@ async fn each(
         }
         let mut item = Item {
             bucket: names.bucket.clone(),
-            there: objects.remove(&key),
+            there: objects.remove(key.as_str()),
             key,
             path,
             place,
@@ -254,17 +256,20 @@ async fn compare(job: &Job, access: &Arc<FileAccess>, item: &Item) -> Result<Dec
         size: item.size,
         time: Some(item.time),
         stored: None,
-        crc: None,
+        sums: Vec::new(),
     };
-    if job.options.checksum && found.size == item.size && found.crc.is_some() {
+    if job.options.checksum
+        && found.size == item.size
+        && let Some(sum) = content_sums::of(&found).next()
+    {
         let file = SourceFile::open(Arc::clone(access), item.place.clone()).await?;
-        source.crc = Some(file.checksum().await?);
+        source.sums.push(file.checksum(sum).await?);
     }
     let target = Version {
         size: found.size,
         time: found.stamp,
         stored: Some(found.modified),
-        crc: found.crc,
+        sums: content_sums::of(&found).collect(),
     };
     Ok(decision::second(&job.options, &source, &target))
 }

@@ -2,8 +2,10 @@
 
 use std::path::PathBuf;
 
-use lighthaul_buckets::attributes::{Listed, Stamp};
+use lighthaul_buckets::attributes::Stamp;
 use lighthaul_buckets::store::Bucket;
+
+use crate::stores::decision::Existing;
 
 /// File to upload.
 #[derive(Debug)]
@@ -16,5 +18,5 @@ pub(crate) struct Item {
     pub(crate) size: u64,
     pub(crate) time: Stamp,
     /// Object that has the key.
-    pub(crate) there: Option<Listed>,
+    pub(crate) there: Option<Existing>,
 }

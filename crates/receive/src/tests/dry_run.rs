@@ -6,7 +6,7 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use lighthaul_files::digest::Digest;
+use lighthaul_files::content_sum::ContentSum;
 use lighthaul_files::filter::{FilterOption, Rules};
 use lighthaul_files::manifest::{Entry, EntryKind, Linked};
 use lighthaul_files::options::{Action, Detail, Options};
@@ -188,7 +188,7 @@ fn compared(name: &str) -> Bench {
 fn dry_run_reports_the_reason_of_each_action() {
     let bench = compared("dry-reasons");
     let digested = |path| Entry {
-        digest: Some(Digest::Blake3(*blake3::hash(b"abc").as_bytes())),
+        digest: Some(ContentSum::Blake3(*blake3::hash(b"abc").as_bytes())),
         ..file(path, 3)
     };
     let link = |path| entry(path, EntryKind::Link(b"same".to_vec()));

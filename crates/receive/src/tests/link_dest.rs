@@ -8,7 +8,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 
 use lighthaul_copy::watch::CopyEvent;
-use lighthaul_files::digest::Digest;
+use lighthaul_files::content_sum::ContentSum;
 use lighthaul_files::hash::HashRequest;
 use lighthaul_files::manifest::{Entry, EntryKind, Linked};
 use lighthaul_files::options::{Action, Options};
@@ -67,7 +67,7 @@ fn linked_file_is_a_second_copy_only_if_its_digest_was_compared() {
     refer(&bench, "other/a", "abc");
     refer(&bench, "other/b", "abc");
     let digested = Entry {
-        digest: Some(Digest::Blake3(*blake3::hash(b"abc").as_bytes())),
+        digest: Some(ContentSum::Blake3(*blake3::hash(b"abc").as_bytes())),
         ..file("b", 3)
     };
     let list = [file("a", 3), digested];
@@ -87,7 +87,7 @@ fn file_that_differs_in_any_way_is_not_linked() {
         ..Extras::default()
     });
     let digested = |bytes| Entry {
-        digest: Some(Digest::Blake3(*blake3::hash(bytes).as_bytes())),
+        digest: Some(ContentSum::Blake3(*blake3::hash(bytes).as_bytes())),
         ..file("a", 3)
     };
     let empty_link = Entry {

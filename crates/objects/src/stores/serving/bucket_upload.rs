@@ -23,8 +23,9 @@ use crate::stores::serving::completion::{
     checked, complete, gathered, may_check, published, unpublished,
 };
 use crate::stores::serving::earlier_upload::{EarlierUpload, Parts, is_same};
-use crate::stores::serving::open_parts::{OpenParts, WholePart};
+use crate::stores::serving::open_parts::WholePart;
 use crate::stores::serving::served_bucket::{ServedBucket, name};
+use crate::stores::serving::shared_parts::SharedParts;
 use crate::stores::serving::spool::{Slot, Spool};
 use crate::stores::serving::upload_target::Target;
 use crate::stores::upload_record::UploadRecord;
@@ -37,7 +38,7 @@ pub(crate) struct BucketUpload {
     /// Number among all uploads of the daemon.
     number: u64,
     spool: Arc<Spool>,
-    parts: Mutex<OpenParts<Arc<Slot>>>,
+    parts: SharedParts<Arc<Slot>>,
     state: Mutex<State>,
     /// Failure of a part, after which no more are sent.
     broken: Arc<OnceLock<CallError>>,
@@ -94,7 +95,7 @@ impl BucketUpload {
             ..State::default()
         };
         Ok(Self {
-            parts: Mutex::new(OpenParts::new(target.size, len)),
+            parts: SharedParts::new(target.size, len),
             shared: Arc::clone(shared),
             target: Arc::new(target),
             number: shared.space.next_upload(),
@@ -102,10 +103,6 @@ impl BucketUpload {
             state: Mutex::new(state),
             broken: Arc::default(),
         })
-    }
-
-    fn parts(&self) -> MutexGuard<'_, OpenParts<Arc<Slot>>> {
-        self.parts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -124,33 +121,24 @@ impl BucketUpload {
 
     /// Returns the slot of a part of `len` bytes. Waits until there is space for it.
     fn slot(&self, number: u64, len: u64) -> Result<Arc<Slot>, Error> {
-        let closed = || self.unwritten("another part of it has failed", Code::Io);
-        let (found, is_closed) = {
-            let parts = self.parts();
-            (parts.find(number), parts.is_closed())
+        let take = || {
+            let space = self.shared.space.take(self.number, len);
+            space.map(|space| Arc::new(self.spool.slot(space)))
         };
-        if let Some(slot) = found {
-            return Ok(slot);
-        }
-        if is_closed {
-            return Err(closed());
-        }
-        let Some(space) = self.shared.space.take(self.number, len) else {
+        let full = || {
             let why = format!(
                 "the spool of the daemon is full ({}); copy again later, or raise --spool-max there",
                 Size(self.shared.space.max())
             );
-            return Err(self.unwritten(why, Code::Io));
+            self.unwritten(why, Code::Io)
         };
-        let slot = Arc::new(self.spool.slot(space));
-        // another lane may have begun the part meanwhile, or failed
-        let begun = self.parts().begin(number, slot);
-        begun.ok_or_else(closed)
+        let slot = self.parts.slot(number, || take().ok_or_else(full))?;
+        slot.ok_or_else(|| self.unwritten("another part of it has failed", Code::Io))
     }
 
     /// Frees what this upload has in the spool, since it has failed.
     fn give_up_parts(&self) {
-        self.parts().close();
+        self.parts.close();
         self.state().only = None;
     }
 
@@ -216,13 +204,13 @@ impl BucketUpload {
     /// Takes bytes, all of one part.
     fn write_part(&self, number: u64, (at, bytes): (u64, &[u8])) -> Result<(), Error> {
         let from = number * part_len(self.target.size);
-        let (_, end) = self.parts().at(at);
+        let (_, end) = self.parts.lock().at(at);
         let slot = self.slot(number, end - from)?;
         let written = slot.write(bytes, at - from);
         drop(slot);
         written.map_err(|error| self.unwritten(spooled(&error), Code::Io))?;
         let crc = checksum::of(bytes);
-        let whole = self.parts().add(at, bytes.len() as u64, crc);
+        let whole = self.parts.lock().add(at, bytes.len() as u64, crc);
         match whole {
             Some(part) if self.target.size <= PART => self.state().only = Some(part),
             Some(part) => self.send(part)?,
@@ -259,7 +247,7 @@ impl ObjectUpload for BucketUpload {
         }
         let (mut at, mut rest) = (offset, bytes);
         while !rest.is_empty() {
-            let (number, end) = self.parts().at(at);
+            let (number, end) = self.parts.lock().at(at);
             let len = usize::try_from(end.saturating_sub(at)).unwrap_or(usize::MAX);
             if len == 0 {
                 let text = "the source sends more bytes than it announced";

@@ -2,11 +2,11 @@
 //!
 //! - [`bucket_target`]: a bucket and its directories; `bucket_upload`: upload of one object;
 //!   `completion`: its end; `upload_target`: the object
-//! - `open_parts`: parts whose bytes have come so far; `spool`: their bytes; `served_bucket`: limits of all uploads;
+//! - `open_parts`: parts whose bytes have come so far; `shared_parts`: the same for several lanes; `spool`: their bytes; `served_bucket`: limits of all uploads;
 //!   `open_uploads`: those that are given up when the daemon ends; `client_errors`: errors without what only the daemon may know
 //! - `earlier_upload`: upload that continues; `kept_uploads`: uploads that wait for that
-//! - `served_sources`: what a copy reads; `object_walk`: its list of objects; `key_order`: their order; `object_reader`: their bytes; `object_sums`:
-//!   their checksums; `client_paths`: keys of paths
+//! - `served_sources`: what a copy reads; `object_walk`: its list of objects; `listed_walk`: those that a list names; `key_order`: their order; `known_objects`: their attributes; `object_reader`: their bytes;
+//!   `object_sums`: their checksums; `client_paths`: keys of paths
 //!
 //! ```text
 //! bytes in any order --> spool --> complete part: read back, compared with its checksum --> request to the store
@@ -23,6 +23,8 @@ mod completion;
 mod earlier_upload;
 mod kept_uploads;
 mod key_order;
+mod known_objects;
+mod listed_walk;
 mod object_reader;
 mod object_sums;
 mod object_walk;
@@ -30,5 +32,6 @@ mod open_parts;
 mod open_uploads;
 mod served_bucket;
 mod served_sources;
+mod shared_parts;
 mod spool;
 mod upload_target;

@@ -25,6 +25,7 @@ use tokio::task::JoinHandle;
 
 use crate::fault::Fault;
 use crate::stores::serving::client_errors::of_request;
+use crate::stores::serving::known_objects::KnownObjects;
 use crate::stores::serving::object_sums::{ObjectSums, Summed};
 use crate::stores::serving::open_uploads::ended;
 use crate::stores::serving::served_bucket::ServedBucket;
@@ -36,6 +37,7 @@ pub(crate) struct ObjectSources {
     prefix: String,
     /// Path of the prefix that clients see.
     top: PathBuf,
+    known: Arc<KnownObjects>,
     sums: Arc<ObjectSums>,
     reach: Arc<Reach>,
 }
@@ -80,8 +82,13 @@ struct Block {
 }
 
 impl ObjectSources {
-    pub(crate) fn new(shared: &Arc<ServedBucket>, prefix: &str, top: &Path) -> Self {
+    pub(crate) fn new(
+        (shared, known): (&Arc<ServedBucket>, &Arc<KnownObjects>),
+        prefix: &str,
+        top: &Path,
+    ) -> Self {
         Self {
+            known: Arc::clone(known),
             shared: Arc::clone(shared),
             prefix: prefix.to_owned(),
             top: top.to_owned(),
@@ -91,18 +98,27 @@ impl ObjectSources {
     }
 }
 
+impl ObjectSources {
+    /// Reads the attributes of an object that was listed long ago.
+    fn look(&self, key: &str) -> Result<Attributes, CallError> {
+        let look = self.shared.bucket.attributes(key);
+        let found = self.reach.judge(|| self.shared.wait(look))?;
+        found.ok_or_else(|| CallError::new(Reason::Missing, "it is not there any more"))
+    }
+}
+
 impl SourceStore for ObjectSources {
     fn open(&self, place: &Path) -> Result<Box<dyn StoredFile>, Error> {
         let below = place.strip_prefix(&self.top).ok().and_then(Path::to_str);
         let key = format!("{}{}", self.prefix, below.unwrap_or_default());
         let failed = |error: CallError| unread(&error, place, &self.shared.bucket.url(&key));
-        let look = self.shared.bucket.attributes(&key);
-        let found = self.reach.judge(|| self.shared.wait(look));
-        let known = found.map_err(failed)?;
-        let missing = || failed(CallError::new(Reason::Missing, "it is not there any more"));
+        let known = match self.known.get(&key) {
+            Some(known) => known,
+            None => self.look(&key).map_err(failed)?,
+        };
         Ok(Box::new(Reader {
             shared: Arc::clone(&self.shared),
-            known: known.ok_or_else(missing)?,
+            known,
             place: place.to_owned(),
             key,
             sums: Arc::clone(&self.sums),

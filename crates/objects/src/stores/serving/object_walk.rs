@@ -13,14 +13,17 @@ use lighthaul_buckets::call_error::{CallError, Reason};
 use lighthaul_buckets::store::Lister;
 use lighthaul_files::filter::{Decision, Rules};
 use lighthaul_files::manifest::{Entry, EntryKind};
+use lighthaul_files::options::Options;
 use lighthaul_files::walk::Found;
 use lighthaul_fs::meta::Meta;
 use rustix::fs::FileType;
 
+use crate::stores::content_sums;
 use crate::stores::keys::{KeyPath, path_of};
 use crate::stores::object_names::unusable;
 use crate::stores::serving::client_errors::of_request;
 use crate::stores::serving::key_order::KeyOrder;
+use crate::stores::serving::known_objects::KnownObjects;
 use crate::stores::serving::object_reader::version;
 use crate::stores::serving::served_bucket::ServedBucket;
 
@@ -41,7 +44,11 @@ pub(crate) struct Source {
 #[derive(Debug)]
 pub(crate) struct ObjectWalk {
     shared: Arc<ServedBucket>,
+    /// Attributes for the readers of the objects.
+    known: Arc<KnownObjects>,
     rules: Rules,
+    /// Entries have the checksums that the store knows.
+    has_sums: bool,
     sources: VecDeque<Source>,
     folder: Option<SourceFolder>,
     ready: VecDeque<Found>,
@@ -70,16 +77,27 @@ struct Wanted {
 }
 
 impl ObjectWalk {
-    pub(crate) fn new(shared: &Arc<ServedBucket>, rules: &Rules, sources: Vec<Source>) -> Self {
+    pub(crate) fn new(
+        (shared, known): (&Arc<ServedBucket>, &Arc<KnownObjects>),
+        options: &Options,
+        sources: Vec<Source>,
+    ) -> Self {
         Self {
             shared: Arc::clone(shared),
-            rules: rules.clone(),
+            known: Arc::clone(known),
+            rules: options.rules.clone(),
+            has_sums: options.checksum,
             sources: sources.into(),
             folder: None,
             ready: VecDeque::new(),
             excluded: String::new(),
             has_warned: false,
         }
+    }
+
+    /// Adds a source, after those that are left.
+    pub(crate) fn push(&mut self, source: Source) {
+        self.sources.push_back(source);
     }
 
     /// Begins the next source. Returns false after the last one.
@@ -91,7 +109,7 @@ impl ObjectWalk {
             return true;
         }
         if let Some(known) = source.object.take() {
-            self.file(&source.name, source.place, &known);
+            self.file(&source.name, (source.place, &source.key), &known);
             return true;
         }
         let mut folder = SourceFolder {
@@ -203,7 +221,7 @@ impl ObjectWalk {
                     for (_, newest) in &mut folder.open {
                         *newest = (*newest).max(known.time());
                     }
-                    self.file(&path, place, &known);
+                    self.file(&path, (place, &object.key), &known);
                 }
                 Ok(None) => {
                     let text = "it was removed during the list";
@@ -289,7 +307,8 @@ impl ObjectWalk {
     }
 
     /// Adds an object.
-    fn file(&mut self, path: &str, place: PathBuf, known: &Attributes) {
+    fn file(&mut self, path: &str, (place, key): (PathBuf, &str), known: &Attributes) {
+        self.known.add(key, known);
         if known.crc.is_none() && known.size > 0 && !self.has_warned {
             self.has_warned = true;
             self.ready.push_back(Found::Noted(UNVERIFIED.to_owned()));
@@ -308,7 +327,10 @@ impl ObjectWalk {
             inode: version.inode,
             names: 1,
         };
-        let entry = entry(path, EntryKind::File(known.size), known.time());
+        let mut entry = entry(path, EntryKind::File(known.size), known.time());
+        if self.has_sums {
+            entry.digest = content_sums::of(known).next();
+        }
         self.ready.push_back(Found::Entry(entry, place, Some(meta)));
     }
 
@@ -353,7 +375,8 @@ impl Iterator for ObjectWalk {
 /// Attributes of an object, or none if it was removed.
 type Looked = Result<Option<Attributes>, CallError>;
 
-fn entry(path: &str, kind: EntryKind, time: Stamp) -> Entry {
+/// Returns an entry with this path and time.
+pub(crate) fn entry(path: &str, kind: EntryKind, time: Stamp) -> Entry {
     let mode = match kind {
         EntryKind::File(_) => FILE_MODE,
         EntryKind::Folder | EntryKind::FolderEnd | EntryKind::Link(_) => FOLDER_MODE,

@@ -1,6 +1,6 @@
 //! Parts of an object whose bytes come in any order, with the checksum of what has come.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use lighthaul_buckets::checksum;
 
@@ -10,6 +10,8 @@ pub(crate) struct OpenParts<S> {
     size: u64,
     part_len: u64,
     open: BTreeMap<u64, OpenPart<S>>,
+    /// Parts that a lane is about to begin.
+    reserved: BTreeSet<u64>,
     /// True if no part can begin, since the object has failed.
     is_closed: bool,
 }
@@ -41,6 +43,7 @@ impl<S: Clone> OpenParts<S> {
             size,
             part_len,
             open: BTreeMap::new(),
+            reserved: BTreeSet::new(),
             is_closed: false,
         }
     }
@@ -59,6 +62,16 @@ impl<S: Clone> OpenParts<S> {
     /// Returns true if no part can begin.
     pub(crate) const fn is_closed(&self) -> bool {
         self.is_closed
+    }
+
+    /// Reserves a part that is about to begin. Returns false if it is reserved.
+    pub(crate) fn reserve(&mut self, number: u64) -> bool {
+        self.reserved.insert(number)
+    }
+
+    /// Ends the reservation of a part.
+    pub(crate) fn release(&mut self, number: u64) {
+        self.reserved.remove(&number);
     }
 
     /// Adds a part without bytes, unless it exists. Returns its slot, or none if no part can begin.

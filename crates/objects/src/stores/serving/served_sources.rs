@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use lighthaul_base::escape::escape_name;
 use lighthaul_copy::object_target::SourcePath;
-use lighthaul_files::listed::SourceEntries;
+use lighthaul_files::listed::{FoundEntries, SourceEntries};
 use lighthaul_files::naming::Naming;
 use lighthaul_files::options::Options;
+use lighthaul_files::source_store::SourceStore;
 use lighthaul_fs::file_access::FileAccess;
 use lighthaul_session::error::{Code, Error, FileAction};
 
@@ -16,6 +17,8 @@ use crate::fault::Fault;
 use crate::stores::keys;
 use crate::stores::serving::client_errors::of_request;
 use crate::stores::serving::client_paths;
+use crate::stores::serving::known_objects::KnownObjects;
+use crate::stores::serving::listed_walk::ListedWalk;
 use crate::stores::serving::object_reader::ObjectSources;
 use crate::stores::serving::object_walk::{ObjectWalk, Source};
 use crate::stores::serving::served_bucket::ServedBucket;
@@ -36,6 +39,9 @@ impl Served<'_> {
         paths: &[SourcePath],
         options: &Options,
     ) -> Result<SourceEntries, Error> {
+        if options.listed {
+            return self.listed(paths, options);
+        }
         let found = paths.iter().map(|path| self.source(path));
         let sources = found.collect::<Result<Vec<_>, _>>()?;
         check(&sources)?;
@@ -45,15 +51,37 @@ impl Served<'_> {
             [_] => Naming::File,
             _ => Naming::Several,
         };
+        let (store, known) = self.store()?;
+        let walk = ObjectWalk::new((self.shared, &known), options, sources);
+        Ok(SourceEntries::from_store(store, naming, walk))
+    }
+
+    /// Returns the entries of a list that the receiver sends, relative to one path.
+    fn listed(self, paths: &[SourcePath], options: &Options) -> Result<SourceEntries, Error> {
+        let [SourcePath { path, .. }] = paths else {
+            let text = "a list of paths (--files-from) needs exactly one source";
+            return Err(Fault::Request(text.to_owned()).into());
+        };
+        let prefix = if path.as_os_str().is_empty() {
+            self.prefix.to_owned()
+        } else {
+            keys::folder(&client_paths::key(self.prefix, path, self.top)?)
+        };
+        let (store, known) = self.store()?;
+        let walk = ObjectWalk::new((self.shared, &known), options, Vec::new());
+        let (shared, place) = (Arc::clone(self.shared), self.top.join(path));
+        Ok(SourceEntries::from_receiver_in_store(store, move |names| {
+            Box::new(ListedWalk::new(&shared, (prefix, place), names, walk)) as FoundEntries
+        }))
+    }
+
+    /// Returns the store that a copy reads from, and what it knows of the listed objects.
+    fn store(self) -> Result<(Store, Arc<KnownObjects>), Error> {
         let failed = |error| Error::file(FileAction::Open, self.top, &error);
         let access = FileAccess::nowhere().map_err(failed)?;
-        let store = ObjectSources::new(self.shared, self.prefix, self.top);
-        let walk = ObjectWalk::new(self.shared, &options.rules, sources);
-        Ok(SourceEntries::from_store(
-            (access, Arc::new(store)),
-            naming,
-            walk,
-        ))
+        let known = Arc::<KnownObjects>::default();
+        let store = ObjectSources::new((self.shared, &known), self.prefix, self.top);
+        Ok(((access, Arc::new(store)), known))
     }
 
     /// Looks for the object or the directory at a path.
@@ -98,6 +126,9 @@ impl Served<'_> {
         Err(missing(&place))
     }
 }
+
+/// Store of a copy, and no files.
+type Store = (FileAccess, Arc<dyn SourceStore>);
 
 /// Refuses sources whose entries would have the same names.
 fn check(sources: &[Source]) -> Result<(), Error> {
