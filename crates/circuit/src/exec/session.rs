@@ -11,6 +11,7 @@
 //! A request is never sent twice here: its owner repeats it. A program that ended between two requests is started again
 //! before the next one. An answer to a request resets the back-off.
 
+use std::cmp::Ordering;
 use std::time::Duration;
 
 use lighthaul_base::Instant;
@@ -99,9 +100,8 @@ impl Session {
             return Ok(());
         }
         self.program = None;
-        let now = self.clock.now();
-        if now < self.start_at {
-            let wait = self.start_at.since(now);
+        let wait = self.start_at.since(self.clock.now());
+        if !wait.is_zero() {
             let last = self.last_fault.as_ref().map(ToString::to_string);
             let last = last.unwrap_or_default();
             return Err(ProgramFault::Resting { wait, last });
@@ -151,16 +151,18 @@ impl Session {
         let mut old = 0;
         program.exchange(&line, self.config.limit, |line| {
             let answer = Answer::parse(&line.0).map_err(|why| line.malformed(&why.to_string()))?;
-            if answer.seq == seq {
-                return Ok(Some(answer));
+            match answer.seq.cmp(&seq) {
+                Ordering::Equal => Ok(Some(answer)),
+                // a program that repeats an earlier answer is right about the next one; one that does not stop is broken
+                Ordering::Less if old < OLD_MAX => {
+                    old += 1;
+                    Ok(None)
+                }
+                Ordering::Less | Ordering::Greater => {
+                    let why = format!("it is for request {}, and request {seq} waits", answer.seq);
+                    Err(line.malformed(&why))
+                }
             }
-            old += 1;
-            // a program that repeats an earlier answer is right about the next one; one that does not stop is broken
-            if answer.seq > seq || old > OLD_MAX {
-                let why = format!("it is for request {}, and request {seq} waits", answer.seq);
-                return Err(line.malformed(&why));
-            }
-            Ok(None)
         })
     }
 
