@@ -482,7 +482,8 @@ impl DrivenDevices {
                     .max(here.guard_of(one.segment))
             };
             let waited = one.since.map_or(Duration::ZERO, |since| now.since(since));
-            if waited < STUCK_WAIT || waited < STUCK_WAIT + guard() {
+            let beyond = waited.checked_sub(STUCK_WAIT);
+            if beyond.is_none_or(|beyond| beyond < guard()) {
                 continue;
             }
             one.since = None;
