@@ -139,8 +139,8 @@ impl DrivenDevices {
         // after a lost answer the device may have another rate than the present one here
         let failed: BTreeSet<Segment> = self.failed.keys().copied().collect();
         let (equal, others): (Vec<_>, Vec<_>) = sums.iter().partition(|(segment, rates)| {
-            let bps = sum_of(rates);
-            self.interfaces.present_bps(**segment) == bps && bps > 0 && !failed.contains(*segment)
+            let is_equal = self.interfaces.present_bps(**segment) == sum_of(rates);
+            is_equal && !failed.contains(*segment)
         });
         let (lower, mut higher): (Vec<_>, Vec<_>) = others
             .into_iter()
