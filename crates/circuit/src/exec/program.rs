@@ -208,11 +208,8 @@ impl Program {
     fn transfer(&mut self, left: &mut &[u8], till: Instant) -> io::Result<bool> {
         let mut input = self.input.as_mut().filter(|_| !left.is_empty());
         let mut watches = vec![Watch::read(self.output.as_raw_fd())];
-        watches.extend(
-            self.complaints
-                .as_ref()
-                .map(|one| Watch::read(one.as_raw_fd())),
-        );
+        let complaints = self.complaints.as_ref();
+        watches.extend(complaints.map(|one| Watch::read(one.as_raw_fd())));
         watches.extend(input.as_ref().map(|one| for_writing(one.as_raw_fd())));
         wait(self.clock, &mut watches, till)?;
         if let Some(input) = &mut input

@@ -11,7 +11,6 @@
 //! A request is never sent twice here: its owner repeats it. A program that ended between two requests is started again
 //! before the next one. An answer to a request resets the back-off.
 
-use std::cmp::Ordering;
 use std::time::Duration;
 
 use lighthaul_base::Instant;
@@ -151,18 +150,16 @@ impl Session {
         let mut old = 0;
         program.exchange(&line, self.config.limit, |line| {
             let answer = Answer::parse(&line.0).map_err(|why| line.malformed(&why.to_string()))?;
-            match answer.seq.cmp(&seq) {
-                Ordering::Equal => Ok(Some(answer)),
-                // a program that repeats an earlier answer is right about the next one; one that does not stop is broken
-                Ordering::Less if old < OLD_MAX => {
-                    old += 1;
-                    Ok(None)
-                }
-                Ordering::Less | Ordering::Greater => {
-                    let why = format!("it is for request {}, and request {seq} waits", answer.seq);
-                    Err(line.malformed(&why))
-                }
+            if answer.seq == seq {
+                return Ok(Some(answer));
             }
+            old += 1;
+            // a program that repeats an earlier answer is right about the next one; one that does not stop is broken
+            if seq.checked_sub(answer.seq).is_none() || old > OLD_MAX {
+                let why = format!("it is for request {}, and request {seq} waits", answer.seq);
+                return Err(line.malformed(&why));
+            }
+            Ok(None)
         })
     }
 

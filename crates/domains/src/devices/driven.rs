@@ -476,13 +476,10 @@ impl DrivenDevices {
         let mut faults = Vec::new();
         for (circuit, one) in asked {
             let (links, here) = (&self.links, &self.interfaces);
-            let guard = || {
-                links
-                    .longest_guard(one.segment)
-                    .max(here.guard_of(one.segment))
-            };
-            let waited = one.since.map_or(Duration::ZERO, |since| now.since(since));
-            let beyond = waited.checked_sub(STUCK_WAIT);
+            let at = one.segment;
+            let guard = || links.longest_guard(at).max(here.guard_of(at));
+            let waited = one.since.map(|since| now.since(since));
+            let beyond = waited.and_then(|time| time.checked_sub(STUCK_WAIT));
             if beyond.is_none_or(|beyond| beyond < guard()) {
                 continue;
             }
