@@ -424,6 +424,57 @@ fn answer_before_its_request_is_a_fault() {
 }
 
 #[test]
+fn answer_before_its_request_is_a_fault_behind_a_long_line_too() {
+    let written = scratch("written");
+    // the line is longer than one read, and shorter than the pipe
+    let body = format!(
+        "echo \"{{\\\"seq\\\":$seq,\\\"results\\\":[null]}}\"
+         printf '{{\"seq\":1,%40000s\"results\":[null]}}\\n' ''
+         echo \"{{\\\"seq\\\":$((seq + 1)),\\\"results\\\":[null]}}\"
+         : > {}",
+        written.display()
+    );
+    let mut exec = open(&body);
+    exec.remove(CircuitId(1)).unwrap();
+    let clock = Clock::start();
+    while !written.exists() {
+        assert!(clock.now().as_secs_f64() < 20.0);
+        std::thread::yield_now();
+    }
+    let why = exec.remove(CircuitId(1)).unwrap_err().to_string();
+    assert!(why.ends_with("it came before the request"), "{why}");
+    fs::remove_file(&written).unwrap();
+}
+
+#[test]
+fn line_of_the_maximum_length_is_an_answer() {
+    let (begin, end) = ("{\"seq\":2,\"results\":[null]", "}");
+    let spaces = (16 << 20) - begin.len() - end.len();
+    // all but the line feed can be read before it
+    let body = format!(
+        "printf '%s' '{begin}'; head -c {spaces} /dev/zero | tr '\\0' ' '; printf '{end}'; sleep 0.3; echo"
+    );
+    let config = script(&body, Duration::from_mins(2));
+    let mut exec = Exec::open(Clock::start(), config).unwrap();
+    exec.remove(CircuitId(1)).unwrap();
+}
+
+#[test]
+fn program_can_finish_its_work_when_its_input_ends() {
+    let finished = scratch("finished");
+    let mut config = script("", Duration::from_secs(20));
+    let last = format!("\n: > {}", finished.display());
+    config.arguments[1].push_str(&last);
+    // it has a short time, which a loaded machine may exceed sometimes
+    let mut tries = 0..100;
+    while !finished.exists() {
+        assert!(tries.next().is_some(), "it is killed at once");
+        drop(Exec::open(Clock::start(), config.clone()).unwrap());
+    }
+    fs::remove_file(&finished).unwrap();
+}
+
+#[test]
 fn device_may_have_more_circuits_than_its_maximum() {
     let circuits = (0..200).map(|id| format!("{{\"id\":{id},\"flow\":null,\"rate_bps\":0}}"));
     let circuits: Vec<String> = circuits.collect();

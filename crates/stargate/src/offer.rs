@@ -132,16 +132,13 @@ impl Offer {
             }
             let meets = steps.last().filter(|last| last.till == begin);
             let before = meets.map_or(0, |last| last.rate.as_bps());
-            let mut bps = self.usable(demand, step);
-            if bps > before {
-                let is_late = left <= u128::from(before) * guard.as_nanos();
-                let lasting = if is_late {
-                    before
-                } else {
-                    self.lasting(demand, nth, begin + guard)
-                };
-                bps = lasting.max(before);
-            }
+            let is_late = left <= u128::from(before) * guard.as_nanos();
+            let lasting = if is_late {
+                before
+            } else {
+                self.lasting(demand, nth, begin + guard)
+            };
+            let bps = self.usable(demand, step).min(lasting.max(before));
             let Some(rate) = Rate::from_bps(bps) else {
                 continue;
             };
@@ -287,10 +284,25 @@ mod tests {
         fn intersection_is_the_minimum_at_each_time((one, a) in ticks(2), (two, b) in ticks(3)) {
             let both = one.intersect(&two).unwrap();
             prop_assert_eq!(both.unit().as_bps(), 6000);
+            // no step is empty, and neighbors with one rate are one step
+            prop_assert!(both.steps().iter().all(|step| step.from < step.till));
+            let is_split = |pair: &[Step]| pair[0].till == pair[1].from && pair[0].rate == pair[1].rate;
+            prop_assert!(!both.steps().windows(2).any(is_split));
             for tick in 0..40 {
                 let of = |rates: &Vec<u64>| rates.get(tick as usize).copied().unwrap_or(0);
                 let least = of(&a).min(of(&b));
                 prop_assert_eq!(rate_at(both.steps(), tick), least - least % 6);
+            }
+        }
+
+        #[test]
+        fn half_of_an_offer_has_half_of_each_rate_in_whole_units((offer, rates) in ticks(2)) {
+            let losses = Losses { guard: Duration::from_secs(1), packet_bytes: 7 };
+            let half = offer.with_losses(losses).unwrap().halved().unwrap();
+            prop_assert_eq!((half.unit().as_bps(), half.losses()), (2000, losses));
+            for (tick, rate) in (0..).zip(rates) {
+                let expected = rate / 2;
+                prop_assert_eq!(rate_at(half.steps(), tick), expected - expected % 2);
             }
         }
 

@@ -34,7 +34,7 @@ impl Answer {
     pub fn parse(line: &[u8]) -> std::result::Result<Self, serde_json::Error> {
         let answer: Self = serde_json::from_slice(line)?;
         let kinds = [
-            answer.version.is_some() && answer.capabilities.is_some(),
+            answer.version.is_some(),
             answer.results.is_some(),
             answer.circuits.is_some(),
             answer.error.is_some(),

@@ -14,7 +14,7 @@ use std::time::Duration;
 use lighthaul_base::Instant;
 use lighthaul_base::escape::escape;
 use lighthaul_io::host::clock::Clock;
-use lighthaul_io::host::wait::{Watch, wait};
+use lighthaul_io::host::wait::{Watch, pause, wait};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
 use crate::error::ProgramFault;
@@ -118,12 +118,11 @@ impl Program {
     /// Returns the exit status of the program if it has ended. Its children are killed first: until the program is
     /// reaped, no other process group can have its number.
     fn reap(&mut self) -> Option<ExitStatus> {
-        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-        let pid = Pid::from_child(&self.child);
-        if !self.has_ended && !matches!(waitid(WaitId::Pid(pid), options), Ok(Some(_))) {
-            return None;
-        }
         if !self.has_ended {
+            let options = WaitIdOptions::EXITED.union(WaitIdOptions::NOHANG);
+            let pid = Pid::from_child(&self.child);
+            let ended = waitid(WaitId::Pid(pid), options.union(WaitIdOptions::NOWAIT));
+            ended.ok().flatten()?;
             let _ = kill_process_group(pid, Signal::KILL);
         }
         let status = self.child.try_wait().ok().flatten();
@@ -155,7 +154,7 @@ impl Program {
                 self.stop_limit.renew();
                 return Ok(found);
             }
-            if self.pending.len() > LINE_MAX {
+            if self.is_too_long() {
                 return Err(ProgramFault::Output { tail: self.tail() });
             }
             if self.clock.now() >= till {
@@ -171,7 +170,7 @@ impl Program {
                 // it reads no more either
                 left = &[];
             } else if is_over && !self.pending[self.scanned..].contains(&b'\n') {
-                return Err(self.ending(till));
+                return Err(self.ending());
             }
         }
     }
@@ -189,10 +188,15 @@ impl Program {
                 }
             }
             // the caller finds the end and a long line
-            if is_over || !has_more || self.pending.len() > LINE_MAX {
+            if is_over || !has_more || self.is_too_long() {
                 return Ok(());
             }
         }
+    }
+
+    /// Returns true if the pending octets are more than a line may have.
+    fn is_too_long(&self) -> bool {
+        self.pending.len() > LINE_MAX
     }
 
     fn lost(&self, why: &io::Error) -> ProgramFault {
@@ -202,18 +206,13 @@ impl Program {
 
     /// Waits for the pipes, then writes and reads as much as they allow. Returns true at the end of the output.
     fn transfer(&mut self, left: &mut &[u8], till: Instant) -> io::Result<bool> {
+        let mut input = self.input.as_mut().filter(|_| !left.is_empty());
         let mut watches = vec![Watch::read(self.output.as_raw_fd())];
-        watches.extend(
-            self.complaints
-                .as_ref()
-                .map(|one| Watch::read(one.as_raw_fd())),
-        );
-        if !left.is_empty() {
-            watches.extend(self.input.as_ref().map(|one| for_writing(one.as_raw_fd())));
-        }
+        let complaints = self.complaints.as_ref();
+        watches.extend(complaints.map(|one| Watch::read(one.as_raw_fd())));
+        watches.extend(input.as_ref().map(|one| for_writing(one.as_raw_fd())));
         wait(self.clock, &mut watches, till)?;
-        if !left.is_empty()
-            && let Some(input) = &mut self.input
+        if let Some(input) = &mut input
             && write_some(input, left)?
         {
             // it reads no more, and its answer or its end follows
@@ -255,8 +254,8 @@ impl Program {
     }
 
     /// Returns the fault of a program that closed its output.
-    fn ending(&mut self, till: Instant) -> ProgramFault {
-        let status = self.wait_end(till.min(self.clock.now() + LAST_WAIT));
+    fn ending(&mut self) -> ProgramFault {
+        let status = self.wait_end();
         // what it wrote last is there now
         let _ = self.take_complaints();
         let tail = self.tail();
@@ -266,17 +265,19 @@ impl Program {
         }
     }
 
-    fn wait_end(&mut self, till: Instant) -> Option<ExitStatus> {
+    /// Waits a moment for the end of the program.
+    fn wait_end(&mut self) -> Option<ExitStatus> {
+        let till = self.clock.now() + LAST_WAIT;
         loop {
             if let Some(status) = self.reap() {
                 return Some(status);
             }
             // the program cannot end while the pipe of its standard error is full
             let _ = self.take_complaints();
-            let now = self.clock.now();
-            if now >= till || wait(self.clock, &mut [], till.min(now + CHECK_INTERVAL)).is_err() {
+            if self.clock.now() >= till {
                 return None;
             }
+            pause(CHECK_INTERVAL);
         }
     }
 
@@ -296,12 +297,12 @@ impl Program {
 impl Drop for Program {
     fn drop(&mut self) {
         self.input = None;
-        let _ = self.wait_end(self.clock.now() + LAST_WAIT);
+        let _ = self.wait_end();
         // until the child is waited for, no other group can have its number
         if !self.has_ended {
             let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
             // a process in an uninterruptible call dies later
-            let _ = self.wait_end(self.clock.now() + LAST_WAIT);
+            let _ = self.wait_end();
         }
     }
 }
@@ -355,3 +356,44 @@ const READS_MAX: usize = 128;
 const TAIL: usize = 1024;
 const CHECK_INTERVAL: Duration = Duration::from_millis(1);
 const LAST_WAIT: Duration = Duration::from_millis(200);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Pipe of which each use fails.
+    struct Failing(io::ErrorKind);
+
+    impl Read for Failing {
+        fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+            Err(self.0.into())
+        }
+    }
+
+    impl Write for Failing {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(self.0.into())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Err(self.0.into())
+        }
+    }
+
+    #[test]
+    fn fault_of_a_pipe_is_reported_unless_the_pipe_is_not_ready() {
+        use io::ErrorKind::{BrokenPipe, Interrupted, Other, WouldBlock};
+        for kind in [WouldBlock, Interrupted, BrokenPipe, Other] {
+            let read = take_some(&mut Failing(kind), &mut Vec::new());
+            let written = write_some(&mut Failing(kind), &mut &b"line"[..]);
+            let results = [read, written].map(|one| one.map_err(|why| why.kind()));
+            let expected = match kind {
+                // the program reads no more, and may still answer
+                BrokenPipe => [Err(kind), Ok(true)],
+                Other => [Err(kind); 2],
+                _ => [Ok(false); 2],
+            };
+            assert_eq!(results, expected);
+        }
+    }
+}

@@ -99,9 +99,8 @@ impl Session {
             return Ok(());
         }
         self.program = None;
-        let now = self.clock.now();
-        if now < self.start_at {
-            let wait = self.start_at.since(now);
+        let wait = self.start_at.since(self.clock.now());
+        if !wait.is_zero() {
             let last = self.last_fault.as_ref().map(ToString::to_string);
             let last = last.unwrap_or_default();
             return Err(ProgramFault::Resting { wait, last });
@@ -156,7 +155,7 @@ impl Session {
             }
             old += 1;
             // a program that repeats an earlier answer is right about the next one; one that does not stop is broken
-            if answer.seq > seq || old > OLD_MAX {
+            if seq.checked_sub(answer.seq).is_none() || old > OLD_MAX {
                 let why = format!("it is for request {}, and request {seq} waits", answer.seq);
                 return Err(line.malformed(&why));
             }

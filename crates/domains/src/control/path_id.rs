@@ -67,6 +67,9 @@ mod tests {
         assert_eq!(id.to_string(), "01234567-89ab-cdef-0011-223344556677");
         assert_eq!(id.to_string().parse(), Ok(id));
         assert_eq!(id.digits().parse(), Ok(id));
+        let json = serde_json::to_string(&id).unwrap();
+        assert_eq!(json, format!("\"{id}\""));
+        assert_eq!(serde_json::from_str::<PathId>(&json).unwrap(), id);
         for wrong in [
             "",
             "0123",

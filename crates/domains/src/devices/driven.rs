@@ -139,8 +139,8 @@ impl DrivenDevices {
         // after a lost answer the device may have another rate than the present one here
         let failed: BTreeSet<Segment> = self.failed.keys().copied().collect();
         let (equal, others): (Vec<_>, Vec<_>) = sums.iter().partition(|(segment, rates)| {
-            let bps = sum_of(rates);
-            self.interfaces.present_bps(**segment) == bps && bps > 0 && !failed.contains(*segment)
+            let is_equal = self.interfaces.present_bps(**segment) == sum_of(rates);
+            is_equal && !failed.contains(*segment)
         });
         let (lower, mut higher): (Vec<_>, Vec<_>) = others
             .into_iter()
@@ -476,13 +476,11 @@ impl DrivenDevices {
         let mut faults = Vec::new();
         for (circuit, one) in asked {
             let (links, here) = (&self.links, &self.interfaces);
-            let guard = || {
-                links
-                    .longest_guard(one.segment)
-                    .max(here.guard_of(one.segment))
-            };
-            let waited = one.since.map_or(Duration::ZERO, |since| now.since(since));
-            if waited < STUCK_WAIT || waited < STUCK_WAIT + guard() {
+            let at = one.segment;
+            let guard = || links.longest_guard(at).max(here.guard_of(at));
+            let waited = one.since.map(|since| now.since(since));
+            let beyond = waited.and_then(|time| time.checked_sub(STUCK_WAIT));
+            if beyond.is_none_or(|beyond| beyond < guard()) {
                 continue;
             }
             one.since = None;

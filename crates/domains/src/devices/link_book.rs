@@ -221,17 +221,17 @@ impl LinkBook {
         let before = content.rates.insert(segment, rates.clone());
         let before = before.unwrap_or_default();
         let Content { links, guards, .. } = &mut *content;
-        let mut is_freed = false;
+        let mut freed_bps: u64 = 0;
         for link in links.iter() {
             let change = [link.rate(segment, &before), link.rate(segment, rates)];
             if change[0] != change[1] {
                 let freed = guards.of(&link.name);
                 freed.change(now, Some(segment), change, guard);
-                is_freed |= change[1] < change[0];
+                freed_bps = freed_bps.saturating_add(change[0].saturating_sub(change[1]));
             }
         }
         drop(content);
-        if is_freed {
+        if freed_bps > 0 {
             self.wake();
         }
     }
@@ -281,8 +281,41 @@ pub(super) const STUCK_WAIT: Duration = Duration::from_mins(3);
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use super::*;
     use crate::devices::tests::example::segment;
+
+    /// Number of messages.
+    #[derive(Debug, Default)]
+    struct Messages(AtomicUsize);
+
+    impl Listener for Messages {
+        fn link_freed(&self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn listeners_hear_of_each_decrease_and_of_no_increase() {
+        let one = segment(1, 3);
+        let link = |name: &str| SharedLink {
+            name: name.to_owned(),
+            capacity: Rate::from_mbps(100),
+            routes: [(one, 0)].into(),
+        };
+        let book = LinkBook::new(&[link("first"), link("second")]);
+        let messages = Arc::new(Messages::default());
+        let listener: Weak<Messages> = Arc::downgrade(&messages);
+        book.tell(listener);
+        let heard = |bps: u64| {
+            let rates = [(0, bps)].into();
+            book.set(Instant::ZERO, one, &rates, Duration::ZERO);
+            messages.0.swap(0, Ordering::Relaxed)
+        };
+        // both links have less use after a decrease, which is one message
+        assert_eq!([10, 20, 20, 5, 0].map(heard), [0, 0, 0, 1, 1]);
+    }
 
     #[test]
     fn only_the_links_of_a_route_are_taken_and_freed() {

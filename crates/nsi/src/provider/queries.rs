@@ -139,3 +139,52 @@ const ANSWER_MAX: usize = 256 << 10;
 const OUTBOX_MAX: usize = 8 << 20;
 /// Maximum length of a confirmation that this provider sends.
 const DOCUMENT_MAX: usize = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::provider::tests::{connection, header, provider};
+
+    #[test]
+    fn answer_of_the_maximum_length_is_given() {
+        let (provider, _) = provider();
+        let answer = |description: usize| {
+            let mut one = connection();
+            one.description = Some("d".repeat(description));
+            let all = std::iter::once(one.summary());
+            let wrap = |all| Message::QueryConfirmed(QueryKind::Summary, all);
+            let message = provider.collect(all, wrap).map_err(|why| why.id)?;
+            let header = None;
+            Ok(Envelope { header, message }.encode().len())
+        };
+        let rest = answer(1).unwrap() - 1;
+        assert_eq!(answer(ANSWER_MAX - rest), Ok(ANSWER_MAX));
+        let longer = answer(ANSWER_MAX - rest + 1);
+        assert_eq!(longer, Err(ErrorId::ResourceUnavailable));
+    }
+
+    #[test]
+    fn query_is_refused_once_more_than_eight_mebibytes_wait() {
+        let (provider, _) = provider();
+        let result = StoredResult {
+            id: 0,
+            correlation_id: "another".to_owned(),
+            at: provider.now(),
+            url: "http://r/x".to_owned(),
+            name: "querySummaryConfirmed".to_owned(),
+            document: "d".repeat(OUTBOX_MAX),
+        };
+        let mut state = provider.lock();
+        let waiting = provider.outgoing_result(&state, ("urn:r", "none"), &result);
+        state.outbox.insert(waiting.nth, waiting);
+        drop(state);
+        let ask = |nth: u32| {
+            let query = Message::Query(QueryKind::Summary, Query::default());
+            let document = Envelope::new(header(nth), query).encode();
+            provider.answer("agg", document.as_bytes()).is_fault
+        };
+        assert!(!ask(1));
+        // the answer to the first query is too much
+        assert!(ask(2));
+    }
+}

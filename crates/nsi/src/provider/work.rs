@@ -26,13 +26,8 @@ impl Provider {
     /// Does all work, and returns the time until the next call, at most one second. Requests are answered
     /// while the network works. Only one thread may call it.
     pub fn work(&self) -> Duration {
-        let now = self.now();
-        let is_live = |one: &&Connection| {
-            let has_ended =
-                one.states.lifecycle == LifecycleState::Created && one.circuit.end <= now;
-            let is_open = one.is_committed && !one.is_finished();
-            one.has_work() || one.hold_till.is_some() || is_open || has_ended
-        };
+        let is_live =
+            |one: &&Connection| one.has_work() || one.states.lifecycle == LifecycleState::Created;
         let state = self.lock();
         let live = state.connections.values().filter(is_live);
         let live: Vec<String> = live.map(|one| one.id.clone()).collect();

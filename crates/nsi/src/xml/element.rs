@@ -71,8 +71,8 @@ pub(crate) fn with_root<T>(
     }
     let text = std::str::from_utf8(octets).map_err(|_| DecodeError::NotUtf8)?;
     check_names(text)?;
+    // document types are not permitted by default
     let options = ParsingOptions {
-        allow_dtd: false,
         nodes_limit: NODES_MAX,
         ..ParsingOptions::default()
     };
@@ -321,6 +321,24 @@ mod tests {
     }
 
     #[test]
+    fn documents_at_their_limits_are_read() {
+        let text = "<r><a>x</a></r>";
+        let exact = with_root(text.as_bytes(), text.len(), |root| root.text("a"));
+        assert_eq!(exact, Ok("x".to_owned()));
+        let nested = |levels: usize| format!("{}{}", "<b>".repeat(levels), "</b>".repeat(levels));
+        // the root is not nested
+        let of = |levels: usize| read(&format!("<r><a/>{}</r>", nested(levels)));
+        assert_eq!(of(DEPTH_MAX), Ok(String::new()));
+        assert_eq!(of(DEPTH_MAX + 1), Err(DecodeError::TooDeep(DEPTH_MAX)));
+        let long = |length: usize| read(&format!("<r><a>{}</a></r>", "x".repeat(length)));
+        assert_eq!(long(TEXT_MAX).unwrap().len(), TEXT_MAX);
+        assert!(matches!(
+            long(TEXT_MAX + 1),
+            Err(DecodeError::Value { element: "a", .. })
+        ));
+    }
+
+    #[test]
     fn documents_with_many_namespaces_or_attributes_are_refused() {
         let names = |count: usize| -> String {
             let names = (0..count).map(|nth| format!(" xmlns:n{nth}='u{nth}'"));
@@ -335,7 +353,7 @@ mod tests {
             Ok("x".into())
         );
         let attributes = |count: usize| -> String {
-            let attributes = (0..count).map(|nth| format!(" n{nth} = '>\"'"));
+            let attributes = (0..count).map(|nth| format!(" n{nth} = 'a>\"'"));
             attributes.collect()
         };
         assert_eq!(

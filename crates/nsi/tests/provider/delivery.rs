@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use lighthaul_nsi::message::body::QueryKind;
 use lighthaul_nsi::message::query::{Query, Range};
-use lighthaul_nsi::message::{Envelope, Message, NotificationKind, Operation};
+use lighthaul_nsi::message::{Envelope, Header, Message, NotificationKind, Operation};
 
 use super::{CONFIG, Run, open_with};
 
@@ -78,6 +78,44 @@ fn message_evicted_from_a_full_queue_is_noted() {
     assert_eq!(told.len(), 1000);
     assert_eq!(told[0], "querySummaryConfirmed");
     assert_eq!(told[999], "reserveConfirmed");
+}
+
+#[test]
+fn messages_of_one_step_evict_as_many_from_a_full_queue() {
+    let mut run = Run::new(Path::new(":memory:"));
+    let id = run.reserve_from("urn:n:a").unwrap();
+    run.messages();
+    for operation in [Operation::Commit, Operation::Provision] {
+        run.operate(operation, &id);
+        run.messages();
+    }
+    // 999 messages wait, beside one for another requester
+    let header = Header {
+        requester: "urn:q".to_owned(),
+        reply_to: Some("http://q/x".to_owned()),
+        ..run.header()
+    };
+    let asked = run.send("other", &Envelope::new(header, summary()).encode());
+    assert_eq!(asked, Message::Acknowledgment);
+    fill(&mut run);
+    run.operate(Operation::Terminate, &id);
+    run.provider.work();
+    let mut told = Vec::new();
+    let mut deliver = || {
+        run.provider.deliver("urn:r", |outgoing| {
+            told.push(outgoing.name.clone());
+            Ok(())
+        });
+        told.len()
+    };
+    // one call delivers a hundred at most
+    for nth in 1..=10 {
+        assert_eq!(deliver(), 100 * nth);
+    }
+    assert_eq!(deliver(), 1000);
+    let last = ["dataPlaneStateChange", "terminateConfirmed"];
+    assert_eq!(told[998..], last);
+    assert_eq!(run.delivered("urn:q").len(), 1);
 }
 
 /// Fills a queue in which one message waits with answers to queries of no connection.

@@ -124,6 +124,17 @@ fn refused_hold_fails_the_reservation_which_can_then_be_aborted() {
 }
 
 #[test]
+fn reservation_can_be_terminated_before_the_network_refuses_its_hold() {
+    let mut run = Run::new(Path::new(":memory:"));
+    let id = run.reserve_from("urn:n:a").unwrap();
+    run.operate(Operation::Terminate, &id);
+    run.link.fail("hold", Some(false));
+    assert_eq!(run.messages(), [confirmed(Operation::Terminate, &id)]);
+    let states = run.states(&id);
+    assert_eq!(states.lifecycle, LifecycleState::Terminated);
+}
+
+#[test]
 fn commit_that_fails_for_the_moment_keeps_its_hold() {
     let mut run = Run::new(Path::new(":memory:"));
     let id = run.reserve_from("urn:n:a").unwrap();

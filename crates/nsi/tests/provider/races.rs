@@ -7,6 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use lighthaul_booking_client::json::Timestamp;
+use lighthaul_io::host::clock::Clock;
 use lighthaul_nsi::machine::{LifecycleState, ReservationState};
 use lighthaul_nsi::message::{ErrorId, Message, Operation};
 
@@ -36,6 +37,61 @@ fn requests_are_answered_while_the_network_works() {
     assert_eq!(of(&other).states.reservation, ReservationState::Held);
     // the hold that was overtaken has ended
     assert_eq!(run.link.used(), 1);
+}
+
+#[test]
+fn waiting_thread_is_woken_by_each_request() {
+    let mut run = Run::new(Path::new(":memory:"));
+    let (start, may_start) = channel();
+    let (end, has_ended) = channel();
+    let provider = Arc::clone(&run.provider);
+    thread::spawn(move || {
+        for () in may_start {
+            provider.wait(Duration::from_hours(1));
+            end.send(()).unwrap();
+        }
+    });
+    let wait = || start.send(()).unwrap();
+    let assert_woken = || has_ended.recv_timeout(Duration::from_mins(1)).unwrap();
+    // work may be left from before the start
+    wait();
+    assert_woken();
+    wait();
+    let id = run.reserve_from("urn:n:a").unwrap();
+    assert_woken();
+    run.operate(Operation::Terminate, &id);
+    wait();
+    assert_woken();
+    // there is no other news
+    let (clock, longest) = (Clock::start(), Duration::from_millis(20));
+    run.provider.wait(longest);
+    assert!(clock.now() >= lighthaul_base::Instant::ZERO + longest);
+}
+
+#[test]
+fn hold_that_a_termination_overtook_ends_once_the_network_answers() {
+    let mut run = Run::new(Path::new(":memory:"));
+    let id = run.reserve_from("urn:n:a").unwrap();
+    let (begun, has_begun) = channel();
+    let (end, may_end) = channel();
+    *run.link.slow.lock().unwrap() = Some((begun, may_end));
+    let provider = Arc::clone(&run.provider);
+    let worker = thread::spawn(move || provider.work());
+    has_begun.recv_timeout(Duration::from_mins(1)).unwrap();
+    run.operate(Operation::Terminate, &id);
+    end.send(()).unwrap();
+    worker.join().unwrap();
+    // the provider does not know the hold, and finds it by asking again
+    run.link.fail("hold", Some(true));
+    let lifecycle = |run: &mut Run| run.summaries()[0].states.lifecycle;
+    assert_eq!(run.messages(), []);
+    assert_eq!(lifecycle(&mut run), LifecycleState::Terminating);
+    assert_eq!(run.link.used(), 1);
+    run.link.fail("hold", None);
+    let confirmed = Message::Confirmed(Operation::Terminate, id);
+    assert_eq!(run.messages(), [confirmed]);
+    assert_eq!(lifecycle(&mut run), LifecycleState::Terminated);
+    assert_eq!(run.link.used(), 0);
 }
 
 #[test]

@@ -57,6 +57,19 @@ fn changes_of_one_time_are_one_call_for_decreases_and_one_for_increases() {
 }
 
 #[test]
+fn inspection_follows_the_removal_of_closed_circuits() {
+    let mut interface = begun(Duration::ZERO);
+    // it is due, and would remove both circuits that are closed
+    let ended = paths(BEGUN, [0, 0, 200, 200, 0, 0, 0]);
+    assert_eq!(interface.apply(31_000, &ended), []);
+    assert_eq!(interface.device.circuits().len(), 4);
+    for left in [3, 2] {
+        assert_eq!(interface.apply(31_000, &[]), []);
+        assert_eq!(interface.device.circuits().len(), left);
+    }
+}
+
+#[test]
 fn path_that_ends_alone_is_removed_at_once() {
     let mut interface = begun(Duration::ZERO);
     let next = [0, 200, 200, 200, 0, 0, 0];

@@ -8,6 +8,7 @@ use lighthaul_circuit::circuit::{Circuit, CircuitId};
 use lighthaul_circuit::driver::{Capabilities, Driver, InstalledCircuit};
 use lighthaul_circuit::sim_device::{FaultModel, SimDevice, SimFault};
 use lighthaul_io::host::clock::Clock;
+use lighthaul_io::host::wait::pause;
 use lighthaul_stargate::{RateChange, Segment};
 
 use crate::devices::driven::DrivenDevices;
@@ -306,6 +307,27 @@ fn circuit_reuses_its_freed_capacity_within_the_guard_time() {
     assert_eq!(apply(300, &[change(1, IN, 500)]).0, again);
     assert_eq!(apply(9099, &[]), (again, Some(at(9100))));
     assert_eq!(apply(9100, &[]), (vec![(one, 500), (two, 500)], None));
+}
+
+#[test]
+fn guard_times_of_a_link_end_by_the_common_clock() {
+    let guard = Duration::from_hours(1);
+    let link = SharedLink {
+        name: "a-b".to_owned(),
+        capacity: Rate::from_mbps(100),
+        routes: [(IN, 0), (OUT, 0)].into(),
+    };
+    let (links, clock) = (LinkBook::new(&[link]), Clock::start());
+    // the devices exist later than the clock
+    pause(Duration::from_millis(50));
+    let mut devices = devices().0.with_links(links.clone(), clock);
+    // another interface has just freed the whole link
+    let now = clock.now();
+    links.set(now, IN, &[(0, 100_000_000)].into(), guard);
+    links.set(now, IN, &[(0, 0)].into(), guard);
+    assert_eq!(devices.apply(now, &[change(1, OUT, 50)]), []);
+    let wait = devices.next_call();
+    assert!(wait.is_some_and(|wait| wait <= guard), "{wait:?}");
 }
 
 #[test]

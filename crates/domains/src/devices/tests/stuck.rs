@@ -77,6 +77,33 @@ fn path_that_needs_less_is_no_fault_while_another_one_waits() {
 }
 
 #[test]
+fn increase_of_a_path_is_a_fault_and_a_path_with_its_old_rate_is_none() {
+    let (_first, mut second) = stuck();
+    assert_eq!(second.apply(1000, &[change(2, NEXT, 60)]), []);
+    assert_eq!(circuits(&second.apply(183_000, &[])), [circuit(2)]);
+    let (_first, mut second) = stuck();
+    let changes = [change(2, NEXT, 20), change(3, NEXT, 60)];
+    assert_eq!(second.apply(1000, &changes), []);
+    assert_eq!(circuits(&second.apply(183_000, &[])), [circuit(3)]);
+}
+
+#[test]
+fn path_that_moves_to_a_full_link_is_a_fault_after_the_guard_time() {
+    let (_first, mut second) = stuck();
+    // the other route does not cross the link
+    let aside = RateChange {
+        route: 1,
+        ..change(3, NEXT, 60)
+    };
+    assert_eq!(second.apply(1000, &[aside]), []);
+    assert_eq!(second.mbps(NEXT), 80);
+    assert_eq!(second.apply(2000, &[change(3, NEXT, 60)]), []);
+    assert_eq!(second.mbps(NEXT), 20);
+    assert_eq!(second.apply(183_999, &[]), []);
+    assert_eq!(circuits(&second.apply(184_000, &[])), [circuit(3)]);
+}
+
+#[test]
 fn increase_beside_an_old_circuit_that_cannot_be_removed_is_a_fault() {
     let mut interface = Interface::new(&LinkBook::default(), &[ENDED], GUARD);
     let old: RateChange = change(9, segment(7, 8), 1);
