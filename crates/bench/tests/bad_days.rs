@@ -34,6 +34,7 @@ const BAD_DAYS: &[(&str, &str, &[&str])] = &[
             "rate_follows_a_receiver_that_becomes_ten_times_faster_within_two_seconds",
             "rate_follows_a_receiver_that_is_slow_for_some_time",
             "disk_that_is_slow_for_some_time_costs_no_packets",
+            "rate_and_lanes_follow_a_disk_that_is_slow_for_long",
         ],
     ),
     (

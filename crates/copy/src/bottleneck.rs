@@ -14,7 +14,7 @@
 //! | one processor is full | that processor |
 //! | programs waited for a processor | the processors |
 //!
-//! Waits of disks are a share of the time of all lanes. A copy that moved data for less than a
+//! Waits of disks are a share of the time in which lanes had an object. A copy that moved data for less than a
 //! second has no bottleneck, since its shares mean little.
 
 use std::fmt::{self, Display, Formatter};
@@ -27,7 +27,7 @@ use crate::watch::Summary;
 
 /// Shortest time of moving data from which a bottleneck can be inferred.
 const MOVING_MIN: Duration = Duration::from_secs(1);
-/// Least share of the time, in percent, that lanes wait for a disk that limits them.
+/// Least share of their time, in percent, that lanes wait for a disk that limits them.
 const DISK_SHARE: u64 = 25;
 /// Minimum load of the processors that limits a copy, in percent.
 const PROCESSOR_SHARE: u64 = 85;
@@ -127,9 +127,8 @@ pub fn bottleneck(
     if moving < MOVING_MIN || motion.total == 0 {
         return None;
     }
-    let lanes = u128::from(motion.lanes.max(1));
     let of_time = |wait: u64| {
-        let share = u128::from(wait) * 100 / (moving.as_nanos() * lanes);
+        let share = u128::from(wait) * 100 / u128::from(motion.object_time.max(1));
         u64::try_from(share).unwrap_or(100).min(100)
     };
     let (source, target) = (of_time(motion.source_wait), of_time(motion.target_wait));
@@ -243,6 +242,7 @@ mod tests {
             total: 125_000_000,
             sent: 100_000,
             lanes: 2,
+            object_time: 4_000_000_000,
             ..CopyProgress::default()
         };
         change(&mut motion);

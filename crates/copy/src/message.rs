@@ -332,6 +332,8 @@ pub struct Progress {
     pub published: u64,
     /// Total time for which the lanes waited for the disk, in nanoseconds.
     pub disk_wait: u64,
+    /// Bytes that wait for the disk now.
+    pub disk_backlog: u64,
     /// Total time for which the threads of the lanes waited for a processor, in nanoseconds.
     pub run_delay: u64,
 }

@@ -78,6 +78,10 @@ pub struct Counts {
     pub source_wait: AtomicU64,
     /// Time that the lane has waited for the target disk, in nanoseconds.
     pub target_wait: AtomicU64,
+    /// Time in which the lane had an object, in nanoseconds.
+    pub object_time: AtomicU64,
+    /// Bytes at the receiver that wait for its disk now.
+    pub backlog_bytes: AtomicU64,
     /// Time for which the lane's thread waited for a processor, in nanoseconds.
     pub run_delay: AtomicU64,
     current: Mutex<Option<Current>>,
@@ -280,6 +284,13 @@ impl Monitor {
         delays.fold(0, u64::saturating_add)
     }
 
+    /// Returns the bytes of all lanes that wait for the disk of the receiver.
+    pub fn backlog_bytes(&self) -> u64 {
+        let lanes = self.lanes.iter();
+        let bytes = lanes.map(|lane| lane.backlog_bytes.load(Relaxed));
+        bytes.fold(0, u64::saturating_add)
+    }
+
     /// Returns the packets that all lanes have sent, and the packets that arrived by the latest report.
     pub fn packets(&self) -> (u64, u64) {
         let sum = |count: fn(&Counts) -> &AtomicU64| {
@@ -320,6 +331,7 @@ impl Monitor {
                 .count() as u8,
             source_wait: sum(|lane| &lane.source_wait),
             target_wait: sum(|lane| &lane.target_wait),
+            object_time: sum(|lane| &lane.object_time),
             delta: *self.delta(),
         }
     }

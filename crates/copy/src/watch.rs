@@ -138,6 +138,8 @@ pub struct CopyProgress {
     pub source_wait: u64,
     /// Time that lanes have waited for the target disk, in nanoseconds, summed.
     pub target_wait: u64,
+    /// Time in which lanes had an object, in nanoseconds, summed.
+    pub object_time: u64,
     /// Changed files that were sent as deltas.
     pub delta: DeltaTotals,
 }

@@ -9,8 +9,7 @@
 //! A step up that causes drops is reverted, and doubles the wait before the next step. A successful step triples the
 //! next.
 //!
-//! A disk that is slower than the network does not change the rate: the receiver pauses the sender, and nothing is
-//! lost. The control only reports the slow disk.
+//! A slow disk does not make the host drop datagrams: [`DiskRate`](super::disk_rate::DiskRate) follows it.
 
 use core::time::Duration;
 
@@ -23,8 +22,6 @@ pub struct HostFacts {
     pub arrived: u64,
     /// Datagrams that the host has dropped, because a receive buffer was full.
     pub dropped: u64,
-    /// Time in which the host made a lane wait for its disk, on average over the lanes.
-    pub disk_wait: Duration,
     /// Time in which the receiving thread of a lane was ready to run, but had no processor, on average over the lanes.
     pub run_delay: Duration,
 }
@@ -36,8 +33,6 @@ pub enum HostLimit {
     Drops,
     /// The host drops datagrams, and its receiving threads wait for a processor.
     Processors,
-    /// The disk is slower than the network.
-    Disk,
 }
 
 /// Change of the rate because of the receiving host.
@@ -47,15 +42,6 @@ pub enum HostChange {
     Limited(HostLimit),
     /// The host can take more again.
     Freed(HostLimit),
-}
-
-impl HostChange {
-    /// Returns true if the change has a new rate. A slow disk does not need one.
-    pub const fn changes_rate(self) -> bool {
-        match self {
-            Self::Limited(limit) | Self::Freed(limit) => !matches!(limit, HostLimit::Disk),
-        }
-    }
 }
 
 /// Start of a window, and the counters at that time; none before the first report.
@@ -91,10 +77,7 @@ pub struct HostRate {
     /// Present limit; none once the rate without a limit is reached.
     limit: Option<HostLimit>,
     /// Window for drops.
-    short: Window,
-    /// Window for the disk.
-    long: Window,
-    is_disk_slow: bool,
+    window: Window,
     changed: Instant,
     rose: bool,
     /// Next step up, in percent.
@@ -112,9 +95,7 @@ impl HostRate {
             packet_bytes,
             rtt,
             limit: None,
-            short: Window(None),
-            long: Window(None),
-            is_disk_slow: false,
+            window: Window(None),
             changed: now,
             rose: false,
             step: STEP_MIN,
@@ -148,38 +129,8 @@ impl HostRate {
         if self.rate == Rate::UNLIMITED {
             return None;
         }
-        self.judge_disk(now, facts)
-            .or_else(|| self.judge_drops(now, facts, may_change))
-    }
-
-    fn judge_disk(&mut self, now: Instant, facts: HostFacts) -> Option<HostChange> {
-        let least = if self.is_disk_slow {
-            DISK_FREE_TIME
-        } else {
-            DISK_WINDOW
-        };
-        let (_, time, seen) = self.long.end(now, facts, least)?;
-        let is_slow = seen.disk_wait >= time / DISK_PART;
-        let is_free = seen.disk_wait < time / FREE_PART;
-        if self.is_disk_slow && is_free {
-            self.is_disk_slow = false;
-            return Some(HostChange::Freed(HostLimit::Disk));
-        }
-        if self.is_disk_slow || !is_slow {
-            return None;
-        }
-        self.is_disk_slow = true;
-        Some(HostChange::Limited(HostLimit::Disk))
-    }
-
-    fn judge_drops(
-        &mut self,
-        now: Instant,
-        facts: HostFacts,
-        may_change: bool,
-    ) -> Option<HostChange> {
         let window = WINDOW.max(self.rtt);
-        let (begun, time, seen) = self.short.end(now, facts, window)?;
+        let (begun, time, seen) = self.window.end(now, facts, window)?;
         // packets that were sent at another rate say nothing about this rate
         if begun < self.changed + self.rtt || !may_change {
             return None;
@@ -190,7 +141,7 @@ impl HostRate {
             self.step_up(now)
         }?;
         // the next window begins when the new rate has arrived
-        self.short.0 = None;
+        self.window.0 = None;
         Some(change)
     }
 
@@ -266,7 +217,6 @@ impl HostFacts {
         Self {
             arrived: self.arrived.saturating_sub(before.arrived),
             dropped: self.dropped.saturating_sub(before.dropped),
-            disk_wait: self.disk_wait.saturating_sub(before.disk_wait),
             run_delay: self.run_delay.saturating_sub(before.run_delay),
         }
     }
@@ -291,14 +241,6 @@ const INTERVAL: Duration = Duration::from_millis(300);
 const INTERVAL_RTTS: u32 = 10;
 /// Maximum wait before a step up, after many failed steps.
 const WAIT_MAX: Duration = Duration::from_secs(8);
-/// Length of a window in which a disk is found to be slow.
-const DISK_WINDOW: Duration = Duration::from_secs(1);
-/// Time after which a slow disk counts as fast enough. Its write cache fills and drains in turn.
-const DISK_FREE_TIME: Duration = Duration::from_secs(4);
-/// A disk limits the transfer if the sender waits for it at least this part of a window: one half.
-const DISK_PART: u32 = 2;
-/// A disk is fast enough if the sender waits for it at most this part of a window: one sixteenth.
-const FREE_PART: u32 = 16;
 /// Processors limit the transfer if receiving threads wait for this part of a window: one quarter.
 const RUN_DELAY_PART: u32 = 4;
 /// The host is much slower than the rate if it drops more than this part of the datagrams: one twentieth.
@@ -333,7 +275,7 @@ mod tests {
     const PACKET_BYTES: u32 = 1250;
     const ASKED: Rate = Rate::from_mbps(1000);
 
-    /// Host that takes a given rate. It drops the rest, or lets the sender wait.
+    /// Host that takes a given rate, and drops the rest.
     struct Host {
         rate: HostRate,
         now: Instant,
@@ -360,7 +302,6 @@ mod tests {
                 self.facts.arrived += arrived;
                 let rest = TICK.mul_f64((sent - arrived) as f64 / sent.max(1) as f64);
                 match limit {
-                    HostLimit::Disk => self.facts.disk_wait += rest,
                     HostLimit::Drops => self.facts.dropped += sent - arrived,
                     HostLimit::Processors => {
                         self.facts.dropped += sent - arrived;
@@ -432,24 +373,6 @@ mod tests {
     }
 
     #[test]
-    fn slow_disk_is_reported_once_and_leaves_the_rate() {
-        let mut host = Host::new();
-        host.run(10_000, Rate::from_mbps(600), HostLimit::Disk);
-        assert_eq!(host.changes, []);
-        host.run(10_000, Rate::from_mbps(100), HostLimit::Disk);
-        host.run(10_000, Rate::from_mbps(900), HostLimit::Disk);
-        host.run(10_000, ASKED, HostLimit::Disk);
-        let changes: Vec<_> = host.changes.iter().map(|(_, change)| *change).collect();
-        let disk = HostLimit::Disk;
-        assert_eq!(
-            changes,
-            [HostChange::Limited(disk), HostChange::Freed(disk)]
-        );
-        assert!(changes.iter().all(|change| !change.changes_rate()));
-        assert_eq!(host.rate.rate(), ASKED);
-    }
-
-    #[test]
     fn limit_follows_a_rate_that_was_raised() {
         let mut host = Host::new();
         host.run(2000, Rate::from_mbps(500), HostLimit::Drops);
@@ -462,7 +385,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_counters_of_a_peer_leave_a_rate_above_zero(
-            reports in proptest::collection::vec((any::<[u64; 4]>(), 0_u64..1000), 0..100),
+            reports in proptest::collection::vec((any::<[u64; 3]>(), 0_u64..1000), 0..100),
         ) {
             let mut rate = Host::new().rate;
             let mut now = Instant::ZERO;
@@ -471,8 +394,7 @@ mod tests {
                 let facts = HostFacts {
                     arrived: numbers[0],
                     dropped: numbers[1],
-                    disk_wait: Duration::from_nanos(numbers[2]),
-                    run_delay: Duration::from_nanos(numbers[3]),
+                    run_delay: Duration::from_nanos(numbers[2]),
                 };
                 rate.update(now, facts, true);
                 prop_assert!(rate.rate().as_bps() > 0 && rate.rate() <= ASKED);

@@ -6,7 +6,8 @@
 //! - [`tally`], [`loss_list`]: sets of received packets, and of missing packets
 //! - [`arrival_counts`]: counts of the datagrams that a receiver got
 //! - [`receiver_pause`]: pause requests of a receiver whose host falls behind; [`host_rate`]: rate that the
-//!   receiving host takes; [`loss_rate`]: rate that follows the loss of each pass
+//!   receiving host takes; [`disk_rate`]: rate that the disks of both hosts take; [`loss_rate`]: rate that follows the
+//!   loss of each pass
 //! - [`transfer_rate`]: rate of all lanes, after all of these; [`flow_meter`]: comparison of sent and arrived packets
 //! - [`events`]: queue of events for the machine's owner
 #![no_std]
@@ -15,6 +16,7 @@ extern crate alloc;
 extern crate std;
 
 pub mod arrival_counts;
+pub mod disk_rate;
 pub mod events;
 pub mod flow_meter;
 pub mod framing;

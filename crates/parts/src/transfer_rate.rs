@@ -8,12 +8,14 @@
 //!
 //! Losses reduce it ([`LossRate`]). Between these, it searches for a higher rate: it rises in steps while what arrives
 //! rises, too. From its begin to its end, a search is one rate change. Each rate change follows the last by at least
-//! ten round trips. The reports of the receiving host limit the rate, too ([`HostRate`]).
+//! ten round trips. The reports of the receiving host limit the rate, too ([`HostRate`]), and so do slow disks of
+//! both hosts ([`DiskRate`]).
 
 use core::time::Duration;
 
 use lighthaul_base::{Instant, Rate};
 
+use super::disk_rate::{Disk, DiskChange, DiskFacts, DiskRate};
 use super::flow_meter::{Flow, FlowMeter};
 use super::host_rate::{HostChange, HostFacts, HostRate};
 use super::loss_rate::{LossRate, PACKETS_MIN, Pass};
@@ -49,6 +51,8 @@ pub struct RateConfig {
 pub enum Why {
     /// The receiving host can take less, or more again.
     Host(HostChange),
+    /// A disk can take less, or more again.
+    Disk(DiskChange),
     /// Part of the sent packets that did not arrive, in parts per million.
     Lost(u32),
     /// The path may carry more than before.
@@ -69,6 +73,7 @@ pub struct TransferRate {
     most: Rate,
     losses: Option<LossRate>,
     host: HostRate,
+    disk: DiskRate,
     /// Datagrams that the receiving host has dropped, according to its latest report.
     dropped: u64,
     /// Number of reports with drops.
@@ -135,6 +140,7 @@ impl TransferRate {
             most,
             losses: (config.rules == Rules::Arrivals).then(|| LossRate::new(most, rtt)),
             host: HostRate::new(now, most, (rtt, config.packet_bytes)),
+            disk: DiskRate::new(most, (rtt, config.packet_bytes)),
             dropped: 0,
             drops: 0,
             meter: FlowMeter::new(rtt, WINDOW_MAX.max(rtt)),
@@ -156,7 +162,12 @@ impl TransferRate {
             return step.rate;
         }
         let after_losses = self.losses.as_ref().map_or(self.most, LossRate::rate);
-        after_losses.min(self.host.rate())
+        after_losses.min(self.host.rate()).min(self.disk.rate())
+    }
+
+    /// Returns the disk that limits the transfer.
+    pub const fn slow_disk(&self) -> Option<Disk> {
+        self.disk.slow()
     }
 
     /// Returns the rate reduced by losses, if the rules follow losses.
@@ -217,10 +228,19 @@ impl TransferRate {
         }
         let may_change = self.search.step.is_none() && self.may_change(now);
         let change = self.host.update(now, facts, may_change)?;
-        if change.changes_rate() {
+        self.change(now);
+        Some(Why::Host(change))
+    }
+
+    /// Adapts to the time in which the lanes have waited for the disks of both hosts.
+    pub fn handle_disks(&mut self, now: Instant, facts: DiskFacts) -> Option<Why> {
+        let may_change = self.search.step.is_none() && self.may_change(now);
+        let before = self.disk.rate();
+        let change = self.disk.update(now, facts, may_change)?;
+        if self.disk.rate() != before {
             self.change(now);
         }
-        Some(Why::Host(change))
+        Some(Why::Disk(change))
     }
 
     /// Adapts to the number of packets that have arrived by the latest report. `sent` is the number of packets that all
@@ -259,7 +279,7 @@ impl TransferRate {
     /// it may have more.
     pub fn handle_use(&mut self, now: Instant, is_whole: bool) -> Option<Why> {
         let is_own = self.config.rules == Rules::Own;
-        if !is_own || !is_whole || self.host.rate() < self.most {
+        if !is_own || !is_whole || !self.is_free() {
             self.used_since = None;
             return None;
         }
@@ -294,7 +314,7 @@ impl TransferRate {
 
     /// Begins a search if its time has come, and all packets arrive at the present rate.
     fn begin_search(&mut self, now: Instant, flow: Flow) -> Option<Why> {
-        let is_free = self.after_losses() == Some(self.most) && self.host.rate() >= self.most;
+        let is_free = self.after_losses() == Some(self.most) && self.is_free();
         let is_steady = is_free && self.uses_rate(flow);
         let is_due = now >= self.search.next && self.may_change(now);
         if !is_steady || !is_due || !arrives(flow) {
@@ -364,9 +384,15 @@ impl TransferRate {
     fn raise(&mut self, now: Instant, rate: Rate) {
         self.most = self.most.max(rate);
         self.host.raise(now, rate);
+        self.disk.raise(rate);
         if let Some(losses) = &mut self.losses {
             losses.raise(now, rate);
         }
+    }
+
+    /// Reports whether both hosts and their disks take the highest rate that was found.
+    fn is_free(&self) -> bool {
+        self.host.rate().min(self.disk.rate()) >= self.most
     }
 
     /// Reports whether the sender used its rate in the window.

@@ -15,7 +15,7 @@ use lighthaul_copy::monitor::{Counts, nanos};
 use lighthaul_copy::thread_group::{CHECK_INTERVAL, ThreadGroup};
 use lighthaul_io::drive::{Counters, Lane, Next, Owner, run};
 use lighthaul_io::error::Error as World;
-use lighthaul_io::store::blocks::Blocks;
+use lighthaul_io::store::blocks::{Backlog, Blocks};
 use lighthaul_io::store::waits::Waits;
 use lighthaul_session::error::Error;
 use lighthaul_session::machine::{Learned, MachineEvent, ReceiveMachine};
@@ -53,7 +53,12 @@ impl ReceiveLane<'_> {
                     store = self.fit(store, incoming.protocol)?;
                     self.receive(incoming, &mut store, &mut delay)?;
                 }
-                Err(RecvTimeoutError::Timeout) => self.transfer.threads.check()?,
+                Err(RecvTimeoutError::Timeout) => {
+                    self.transfer.threads.check()?;
+                    // the disk writes the last object of a lane that gets no further object
+                    let backlog = store.backlog().bytes();
+                    self.counts.backlog_bytes.store(backlog, Relaxed);
+                }
                 Err(RecvTimeoutError::Disconnected) => break,
             }
         }
@@ -87,6 +92,9 @@ impl ReceiveLane<'_> {
             counts: self.counts,
             counters: Arc::clone(&self.lane.counters),
             waits: store.waits(),
+            backlog: store.backlog(),
+            object_time: Duration::from_nanos(self.counts.object_time.load(Relaxed)),
+            begun: now,
             held: (now, self.waited),
             delay,
             object_len: len,
@@ -98,6 +106,7 @@ impl ReceiveLane<'_> {
         };
         let ran = run(&mut receiver, &mut self.lane, store, &mut owner);
         owner.count(&receiver);
+        owner.count_time(session.clock.now());
         self.waited = owner.held.1;
         self.lane.udp = unused.or_else(|| self.lane.udp.take());
         self.counts.end();
@@ -136,6 +145,10 @@ struct ReceiveOwner<'a> {
     counts: &'a Counts,
     counters: Arc<Counters>,
     waits: Waits,
+    backlog: Backlog,
+    /// Time of the lane in earlier objects, and the start of this one.
+    object_time: Duration,
+    begun: Instant,
     /// Time of the last tick, and total time in which the lane asked the sender to wait.
     held: (Instant, Duration),
     /// Time for which the thread waited for a processor.
@@ -174,6 +187,14 @@ impl ReceiveOwner<'_> {
         counts.held.store(receiver.is_holding(), Relaxed);
         let waited = self.waits.total() + self.held.1;
         counts.target_wait.store(nanos(waited), Relaxed);
+        let backlog_bytes = self.backlog.bytes();
+        counts.backlog_bytes.store(backlog_bytes, Relaxed);
+    }
+
+    /// Counts the time in which the lane had an object until now.
+    fn count_time(&self, now: Instant) {
+        let time = self.object_time + now.since(self.begun);
+        self.counts.object_time.store(nanos(time), Relaxed);
     }
 }
 
@@ -206,6 +227,7 @@ impl Owner<ReceiveMachine> for ReceiveOwner<'_> {
         self.held = (now, held + more);
         let delay = nanos(self.delay.read(now));
         self.counts.run_delay.store(delay, Relaxed);
+        self.count_time(now);
         self.count(receiver);
         match self.threads.check() {
             Ok(()) => Ok(Next::Continue),

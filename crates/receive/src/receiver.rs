@@ -527,6 +527,7 @@ impl<'a> Receiving<'a, '_> {
             foreign: motion.foreign,
             published,
             disk_wait: motion.target_wait,
+            disk_backlog: self.transfer.monitor.backlog_bytes(),
             run_delay: self.transfer.monitor.run_delay(),
         }))
     }

@@ -81,6 +81,7 @@ impl SendLane<'_> {
             ObjectTerms {
                 len: offer::object_len(&offer, rate, transfer.session.rtt),
                 turns: offer.protocol.turns(offer.lanes),
+                unsent_max: common.rate.lanes_max(),
             }
         };
         while let Some(plan) = transfer.queue.take(&transfer.threads, terms)? {
@@ -138,6 +139,8 @@ impl SendLane<'_> {
             pass: None,
             before: Before::of(counts),
             moved: (now, 0, 0),
+            object_time: Duration::from_nanos(counts.object_time.load(Relaxed)),
+            begun: now,
             failed: None,
         };
         let ran = run(&mut sender, &mut self.lane, &mut self.store, &mut owner);
@@ -197,6 +200,9 @@ struct SendOwner<'a> {
     before: Before,
     /// Time of the last arrival of datagrams, and the numbers of arrived and sent datagrams at that time.
     moved: (Instant, u64, u64),
+    /// Time of the lane in earlier objects, and the start of this one.
+    object_time: Duration,
+    begun: Instant,
     failed: Option<Error>,
 }
 
@@ -338,6 +344,8 @@ impl Owner<SendMachine> for SendOwner<'_> {
         };
         self.held = (now, held + more);
         self.count(sender);
+        let time = self.object_time + now.since(self.begun);
+        self.counts.object_time.store(nanos(time), Relaxed);
         if self.udp {
             let (rate, settings) = (&self.common.rate, &self.common.transfer.settings);
             // the lanes that send at this time share the rate

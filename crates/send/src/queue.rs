@@ -64,6 +64,8 @@ pub(crate) struct ObjectTerms {
     pub(crate) len: u64,
     /// Lanes that may send objects for the first time.
     pub(crate) turns: usize,
+    /// Objects at a time that have not left this host or its circuit.
+    pub(crate) unsent_max: usize,
 }
 
 impl PlannedObject {
@@ -169,6 +171,11 @@ impl QueueState {
             self.totals.wanted += piece.len;
             self.ready.push_back((piece, Arc::clone(item)));
         }
+    }
+
+    /// Returns true if another lane may take an object.
+    const fn admits(&self, terms: &ObjectTerms) -> bool {
+        self.blasting < terms.turns && self.unsent < terms.unsent_max
     }
 
     /// Returns the next part of a held range, at most [`COMPARED_MAX`] bytes.
@@ -467,6 +474,7 @@ impl Queue {
     /// Records that an object has left this host, or its circuit.
     pub(crate) fn count_sent(&self) {
         self.lock().unsent -= 1;
+        self.changed.notify_all();
     }
 
     /// Returns true if all bytes that the receiver wants have left this host, or the circuit.
@@ -504,14 +512,14 @@ impl Queue {
     }
 
     /// Returns the next object by the present `terms`, or none at the end. Waits while as many lanes as
-    /// may do so are sending theirs for the first time.
+    /// may do so are sending theirs for the first time, or have one.
     pub(crate) fn take(
         &self,
         threads: &ThreadGroup,
         terms: impl Fn() -> ObjectTerms,
     ) -> Result<Option<PlannedObject>, Error> {
         let mut state = self.lock();
-        while state.ready.is_empty() || state.blasting >= terms().turns {
+        while state.ready.is_empty() || !state.admits(&terms()) {
             if state.ready.is_empty() && state.is_answered() {
                 return Ok(None);
             }
@@ -610,7 +618,11 @@ mod tests {
     }
 
     fn terms(len: u64) -> ObjectTerms {
-        ObjectTerms { len, turns: 1 }
+        ObjectTerms {
+            len,
+            turns: 1,
+            unsent_max: usize::MAX,
+        }
     }
 
     fn file(number: u64, send: Option<Vec<Span>>, held: Vec<Span>) -> WantedFile {
@@ -673,6 +685,20 @@ mod tests {
         assert_eq!(pieces(&queue, &threads), Some(vec![(20, 40)]));
         assert_eq!(pieces(&queue, &threads), None);
         assert_eq!(queue.totals().wanted, 40);
+    }
+
+    #[test]
+    fn lanes_beyond_the_maximum_get_no_object() {
+        let queue = QueueState {
+            unsent: 1,
+            ..QueueState::default()
+        };
+        let most = |unsent_max| ObjectTerms {
+            unsent_max,
+            ..terms(1)
+        };
+        assert!(!queue.admits(&most(1)));
+        assert!(queue.admits(&most(2)));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Control of the rate of all lanes, by the rules of a [`TransferRate`] and within a timetable.
 //!
+//! While a disk limits the copy, one lane sends at a time, unless the lanes share a circuit.
+//!
 //! Each function that changes the rate returns a sentence about it for `--explain`.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,6 +9,7 @@ use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate};
 use lighthaul_io::drive::Share;
+use lighthaul_parts::disk_rate::{Disk, DiskChange, DiskFacts};
 use lighthaul_parts::host_rate::{HostChange, HostFacts, HostLimit};
 use lighthaul_parts::transfer_rate::{PassBegin, RateConfig, Rules, TransferRate, Why};
 use lighthaul_session::offer::{self, Offer};
@@ -27,6 +30,8 @@ struct Rates {
     rate: TransferRate,
     /// Rate that was last explained.
     explained: Rate,
+    /// True if a circuit determines the rate.
+    is_circuit: bool,
 }
 
 impl RateControl {
@@ -74,6 +79,7 @@ impl RateControl {
             started,
             rate,
             explained: self.share.whole(),
+            is_circuit: offer.protocol == Protocol::Vbtp,
         });
     }
 
@@ -132,20 +138,39 @@ impl RateControl {
     ) -> Option<String> {
         let mut rates = self.lock();
         let rates = rates.as_mut()?;
-        match rates.rate.handle_host(now, facts)? {
-            Why::Host(HostChange::Limited(HostLimit::Disk)) => {
-                Some("the copy waits for the disk of the receiving host".to_owned())
-            }
-            Why::Host(HostChange::Freed(HostLimit::Disk)) => {
-                Some("the disk of the receiving host keeps up again".to_owned())
-            }
-            why @ (Why::Host(HostChange::Limited(_) | HostChange::Freed(_))
-            | Why::Lost(_)
-            | Why::Search
-            | Why::Rises
-            | Why::Found
-            | Why::Used) => self.set(rates, settings, why),
+        let why = rates.rate.handle_host(now, facts)?;
+        self.set(rates, settings, why)
+    }
+
+    /// Adapts the rate and the number of lanes to the disks of both hosts.
+    pub(super) fn handle_disks(
+        &self,
+        now: Instant,
+        facts: DiskFacts,
+        settings: &Settings,
+    ) -> Option<String> {
+        let mut rates = self.lock();
+        let rates = rates.as_mut().filter(|rates| !rates.is_circuit)?;
+        let before = rates.rate.slow_disk().is_some();
+        let why = rates.rate.handle_disks(now, facts)?;
+        let is_slow = rates.rate.slow_disk().is_some();
+        let lanes = match (before, is_slow) {
+            (false, true) => Some("one lane sends at a time"),
+            (true, false) => Some("all lanes send again"),
+            _ => None,
+        };
+        match (self.set(rates, settings, why), lanes) {
+            (Some(rate), Some(lanes)) => Some(format!("{rate}; {lanes}")),
+            (None, Some(lanes)) => Some(format!("{lanes}, because {}", reason(why))),
+            (rate, None) => rate,
         }
+    }
+
+    /// Returns the maximum number of lanes that have an object at a time.
+    pub(super) fn lanes_max(&self) -> usize {
+        let rates = self.lock();
+        let slow = rates.as_ref().and_then(|rates| rates.rate.slow_disk());
+        slow.map_or(usize::MAX, |_| 1)
     }
 
     /// Adapts the rate to the number of packets sent by now, and the number that arrived by the latest report.
@@ -190,18 +215,7 @@ impl RateControl {
 
     /// Sets the rate of the lanes. Returns a sentence if it is no longer near the one that was last explained.
     fn set(&self, rates: &mut Rates, settings: &Settings, why: Why) -> Option<String> {
-        let because = match why {
-            Why::Host(change) => host_text(change).to_owned(),
-            Why::Lost(ppm) => {
-                let percent = f64::from(ppm) / 1e4;
-                format!("{percent:.1} % of the sent packets were lost")
-            }
-            Why::Search => "the path may carry more by now".to_owned(),
-            Why::Rises => "all packets arrive".to_owned(),
-            Why::Found => "packets arrive at this rate".to_owned(),
-            Why::Used => "the protocol uses the whole rate".to_owned(),
-        };
-        self.apply(rates, settings, &because)
+        self.apply(rates, settings, &reason(why))
     }
 
     fn apply(&self, rates: &mut Rates, settings: &Settings, because: &str) -> Option<String> {
@@ -224,6 +238,33 @@ impl RateControl {
     }
 }
 
+/// Returns the reason for a change.
+fn reason(why: Why) -> String {
+    let text = match why {
+        Why::Host(change) => host_text(change),
+        Why::Disk(change) => disk_text(change),
+        Why::Lost(ppm) => {
+            let percent = f64::from(ppm) / 1e4;
+            return format!("{percent:.1} % of the sent packets were lost");
+        }
+        Why::Search => "the path may carry more by now",
+        Why::Rises => "all packets arrive",
+        Why::Found => "packets arrive at this rate",
+        Why::Used => "the protocol uses the whole rate",
+    };
+    text.to_owned()
+}
+
+/// Returns the reason for a change that a disk causes.
+const fn disk_text(change: DiskChange) -> &'static str {
+    match change {
+        DiskChange::Limited(Disk::Source) => "the copy waits for the disk of the sending host",
+        DiskChange::Limited(Disk::Target) => "the copy waits for the disk of the receiving host",
+        DiskChange::Freed(Disk::Source) => "the disk of the sending host keeps up",
+        DiskChange::Freed(Disk::Target) => "the disk of the receiving host keeps up",
+    }
+}
+
 /// Returns the reason for a change that the receiving host causes.
 const fn host_text(change: HostChange) -> &'static str {
     match change {
@@ -233,9 +274,6 @@ const fn host_text(change: HostChange) -> &'static str {
         }
         HostChange::Freed(HostLimit::Drops | HostLimit::Processors) => {
             "the receiving host no longer drops datagrams"
-        }
-        HostChange::Limited(HostLimit::Disk) | HostChange::Freed(HostLimit::Disk) => {
-            "the speed of the receiving host's disk has changed"
         }
     }
 }

@@ -23,6 +23,7 @@ use lighthaul_files::inspect::Inspector;
 use lighthaul_files::list::ListReceiver;
 use lighthaul_files::listed::{Origin, SourceEntries};
 use lighthaul_files::options::{Striped, StripedPart};
+use lighthaul_parts::disk_rate::DiskFacts;
 use lighthaul_parts::host_rate::HostFacts;
 use lighthaul_session::error::{Code, Error, caught};
 use lighthaul_session::fault::PeerFault;
@@ -246,12 +247,12 @@ impl<'a> Sending<'a, '_> {
                 let facts = HostFacts {
                     arrived: counts.1,
                     dropped: now.buffer_drops,
-                    disk_wait: Duration::from_nanos(now.disk_wait / lanes),
                     run_delay: Duration::from_nanos(now.run_delay / lanes),
                 };
                 self.transfer.explain(rate.handle_host(at, facts, settings));
                 self.transfer
                     .explain(rate.handle_arrivals(at, counts, settings));
+                self.adapt_to_disks(at, &now, rate);
                 course.update(at, &now, self.transfer, rate);
             } else if let Message::Result(result) = message {
                 self.await_answers()?;
@@ -263,6 +264,23 @@ impl<'a> Sending<'a, '_> {
                 self.take(message)?;
             }
         }
+    }
+
+    /// Adapts the rate and the lanes to the disks of both hosts.
+    fn adapt_to_disks(&self, at: Instant, progress: &Progress, rate: &RateControl) {
+        let Transfer {
+            monitor, settings, ..
+        } = self.transfer;
+        let motion = monitor.progress(0);
+        let facts = DiskFacts {
+            arrived: monitor.packets().1,
+            lane_time: Duration::from_nanos(motion.object_time),
+            source_wait: Duration::from_nanos(motion.source_wait),
+            target_wait: Duration::from_nanos(progress.disk_wait),
+            backlog_bytes: progress.disk_backlog,
+        };
+        let changed = rate.handle_disks(at, facts, settings);
+        self.transfer.explain(changed);
     }
 
     /// Waits until the receiver's answers to all entries were handled. They precede the result, but

@@ -66,6 +66,7 @@ mod running;
 mod schema;
 mod scratch;
 mod settings;
+mod slow_disk;
 mod source_and_clock_faults;
 mod ssh;
 mod ssh_only;

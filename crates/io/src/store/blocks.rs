@@ -58,6 +58,20 @@ enum Job<O> {
     End,
 }
 
+/// Bytes that wait for a [`Sink`].
+#[derive(Clone, Debug)]
+pub struct Backlog {
+    waiting: Arc<AtomicUsize>,
+    block_len: usize,
+}
+
+impl Backlog {
+    /// Returns the number of bytes that wait now.
+    pub fn bytes(&self) -> u64 {
+        (self.waiting.load(Ordering::Relaxed) * self.block_len) as u64
+    }
+}
+
 /// Store between the network and a [`Sink`], with a bounded amount of memory.
 // fields: blocks in each state, their limits, and the channels to the writer
 pub struct Blocks<K: Sink> {
@@ -71,7 +85,7 @@ pub struct Blocks<K: Sink> {
     filling_max: usize,
     jobs: Option<Sender<Job<K::Object>>>,
     done: Receiver<Result<Option<Block>, Error>>,
-    waiting: Arc<AtomicUsize>,
+    backlog: Backlog,
     waits: Waits,
     writer: Option<JoinHandle<Option<K>>>,
 }
@@ -131,7 +145,7 @@ impl<K: Sink> Blocks<K> {
             filling_max,
             jobs: Some(jobs),
             done,
-            waiting,
+            backlog: Backlog { waiting, block_len },
             waits: Waits::default(),
             writer: Some(writer),
         })
@@ -140,6 +154,11 @@ impl<K: Sink> Blocks<K> {
     /// Returns the time that the user of the store has waited for the sink.
     pub fn waits(&self) -> Waits {
         self.waits.clone()
+    }
+
+    /// Returns the bytes that wait for the sink.
+    pub fn backlog(&self) -> Backlog {
+        self.backlog.clone()
     }
 
     /// Starts `object`, which has `len` bytes. Packets that follow belong to it.
@@ -178,7 +197,7 @@ impl<K: Sink> Blocks<K> {
         let start = index * self.block_len as u64;
         let end = (self.object_len - start).min(self.block_len as u64) as usize;
         let runs = runs(&filling.present, self.packet_len, end);
-        self.waiting.fetch_add(1, Ordering::Relaxed);
+        self.backlog.waiting.fetch_add(1, Ordering::Relaxed);
         self.order(Job::Write(filling.block, start, runs))
     }
 
@@ -275,9 +294,8 @@ impl<K: Sink> Store for Blocks<K> {
     }
 
     fn load(&self) -> Load {
-        let waiting = self.waiting.load(Ordering::Relaxed);
         Load {
-            backlog_bytes: (waiting * self.block_len) as u64,
+            backlog_bytes: self.backlog.bytes(),
             backlog_bytes_max: (self.limit * self.block_len) as u64,
             ..Load::default()
         }

@@ -48,6 +48,7 @@ pub(crate) fn added(mut one: CopyProgress, other: &CopyProgress) -> CopyProgress
     one.lanes = one.lanes.max(other.lanes);
     one.source_wait = one.source_wait.saturating_add(other.source_wait);
     one.target_wait = one.target_wait.saturating_add(other.target_wait);
+    one.object_time = one.object_time.saturating_add(other.object_time);
     one.delta = one.delta.and(other.delta);
     one.round = one.round.max(other.round);
     one

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate, Span};
+use lighthaul_parts::disk_rate::DiskFacts;
 use lighthaul_parts::host_rate::HostFacts;
 use lighthaul_session::machine::Setup;
 use lighthaul_session::protocol::Protocol;
@@ -25,6 +26,8 @@ pub(crate) struct Agreement {
     pub(crate) objects: Vec<Option<Announced>>,
     /// Times at which objects began, and their lengths in bytes.
     pub(crate) lens: Vec<(Instant, u64)>,
+    /// Times at which objects began, and the numbers of lanes that had an object then.
+    pub(crate) busy: Vec<(Instant, usize)>,
     /// Position of the next object in the data of the transfer.
     pub(crate) position: u64,
     /// Positions and lengths of complete objects.
@@ -33,6 +36,8 @@ pub(crate) struct Agreement {
     pub(crate) ledger: Option<Ledger>,
     /// Counters that the receiving host reports.
     pub(crate) facts: HostFacts,
+    /// Waiting times for the disk of the receiving host, and bytes that wait for it now.
+    pub(crate) disks: DiskFacts,
     /// Bytes that TCP has delivered.
     pub(crate) streamed: u64,
     /// Number of packets that arrived although their bytes had arrived before.

@@ -13,6 +13,7 @@ use lighthaul_workload::tcp::Algorithm;
 
 use super::super::contests::jain;
 use super::super::point::{Choice, Condition, Point};
+use super::agreement::TransferConfig;
 use super::scheduled_changes::{Change, Changed};
 use super::transfer::{Outcome, Simulation};
 
@@ -218,8 +219,13 @@ fn rate_follows_a_receiver_that_becomes_ten_times_faster_within_two_seconds() {
 
 /// Returns the rate in use at a fraction of the total time, as a multiple of the rate of the path.
 fn rate_at(outcome: &Outcome, part: f64) -> f64 {
+    rate_after(outcome, TIME.mul_f64(part))
+}
+
+/// Returns the rate in use at a time after the first rate, as a multiple of the rate of the path.
+fn rate_after(outcome: &Outcome, time: Duration) -> f64 {
     let measured = outcome.rates.first().map_or(Instant::ZERO, |(at, _)| *at);
-    let at = measured + TIME.mul_f64(part);
+    let at = measured + time;
     let before = outcome.rates.iter().take_while(|(set, _)| *set <= at);
     let last = before.last().expect("a rate is set at the start");
     last.1.as_mbps_f64() / RATE.as_mbps_f64()
@@ -227,11 +233,12 @@ fn rate_at(outcome: &Outcome, part: f64) -> f64 {
 
 /// Returns a transfer to a host that changes to the second configuration in the middle third of the time.
 fn changing_host(simulation: &Simulation, [usual, slow]: [HostConfig; 2]) -> Simulation {
+    let third = simulation.time / 3;
     Simulation {
         host: usual,
         changes: vec![
-            after(TIME / 3, Changed::Host(slow)),
-            after(TIME * 2 / 3, Changed::Host(usual)),
+            after(third, Changed::Host(slow)),
+            after(third * 2, Changed::Host(usual)),
         ],
         ..simulation.clone()
     }
@@ -257,18 +264,61 @@ fn rate_follows_a_receiver_that_is_slow_for_some_time() {
     }
 }
 
+/// Host with a disk that takes a rate.
+fn disk(rate: Rate) -> HostConfig {
+    HostConfig {
+        disk: Some(rate),
+        backlog_bytes_max: 16 << 20,
+        ..HostConfig::default()
+    }
+}
+
 /// The receiver pauses the sender, so the disk stays busy, and nothing is lost.
 #[test]
 fn disk_that_is_slow_for_some_time_costs_no_packets() {
     for simulation in both() {
-        let disk = |rate| HostConfig {
-            disk: Some(rate),
-            backlog_bytes_max: 16 << 20,
-            ..HostConfig::default()
-        };
         let hosts = [disk(RATE.scaled(2, 1)), disk(RATE.scaled(1, 10))];
         let simulation = changing_host(&simulation, hosts);
         let outcome = assert_carries("slow disk", &simulation, 0.85 * TAKEN);
+        assert!(outcome.resent_percent < 2.0, "{}", outcome.resent_percent);
+    }
+}
+
+/// One lane sends slightly faster than a disk that is slow for long. The rate and the lanes return with the speed of
+/// the disk. Nothing is lost, and nothing that has arrived is sent again.
+#[test]
+fn rate_and_lanes_follow_a_disk_that_is_slow_for_long() {
+    for simulation in both() {
+        let time = TIME * 3;
+        let simulation = Simulation {
+            time,
+            transfer: simulation.transfer.map(|transfer| TransferConfig {
+                is_checked: true,
+                ..transfer
+            }),
+            ..simulation
+        };
+        let hosts = [disk(RATE.scaled(2, 1)), disk(RATE.scaled(1, 10))];
+        let simulation = changing_host(&simulation, hosts);
+        let outcome = assert_carries("slow disk for long", &simulation, 0.9 * TAKEN);
+        let [before, slow, end] =
+            [0.3, 0.65, 0.8].map(|part| rate_after(&outcome, time.mul_f64(part)));
+        println!("rate {before:.2} of the path, {slow:.2} while the disk is slow, then {end:.2}");
+        assert!((0.1..=0.2).contains(&slow), "{slow}");
+        assert!(end >= before * 0.9, "{end} after {before}");
+        let lanes = |from: f64, till: f64| {
+            let [from, till] = [from, till].map(|part| Instant::ZERO + time.mul_f64(part));
+            let busy = outcome.busy.iter();
+            let within = busy.filter(|(at, _)| (from..till).contains(at));
+            within.map(|(_, lanes)| *lanes).max()
+        };
+        let busy = [(0.0, 0.3), (0.55, 0.66), (0.8, 1.0)].map(|(from, till)| lanes(from, till));
+        assert_eq!(busy, [Some(2), Some(1), Some(2)], "{:?}", outcome.busy);
+        assert!(
+            outcome.duplicate_percent <= 0.0,
+            "{}",
+            outcome.duplicate_percent
+        );
         assert!(outcome.resent_percent < 2.0, "{}", outcome.resent_percent);
     }
 }

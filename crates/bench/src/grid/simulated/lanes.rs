@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use lighthaul_base::{Body, Endpoint, Head, Instant, Message, Rate, Transmit, Via};
+use lighthaul_parts::disk_rate::DiskFacts;
 use lighthaul_parts::host_rate::HostFacts;
 use lighthaul_parts::transfer_rate::PassBegin;
 use lighthaul_session::machine::{Learned, MachineEvent, SendMachine, Setup};
@@ -97,7 +98,8 @@ impl Lanes {
         loop {
             let busy = self.each.iter().filter(|lane| lane.has_turn).count();
             let idle = self.each.iter().position(|lane| lane.machine.is_none());
-            let Some(idle) = idle.filter(|_| busy < turns) else {
+            let open = self.busy() < self.rate.lanes_max();
+            let Some(idle) = idle.filter(|_| open && busy < turns) else {
                 return has_started;
             };
             self.begin(now, idle);
@@ -132,19 +134,28 @@ impl Lanes {
         };
         lane.machine = Some(SendMachine::new(now, &setup, self.learned));
         (lane.has_turn, lane.pass) = (true, None);
+        let (lane_number, object) = (lane.number, lane.object);
+        let busy = self.busy();
         if self.protocol == Protocol::RbudpPlus {
-            self.announced.push(stream(lane.number, lane.object));
+            self.announced.push(stream(lane_number, object));
         }
         let mut shared = self.shared.borrow_mut();
         let position = shared.position;
         shared.position += object_len;
         shared.lens.push((now, object_len));
+        shared.busy.push((now, busy));
         shared.objects[nth] = Some(Announced {
-            number: lane.object,
+            number: object,
             position,
             setup,
         });
         shared.began.get_or_insert(now);
+    }
+
+    /// Returns the number of lanes that have an object.
+    fn busy(&self) -> usize {
+        let lanes = self.each.iter();
+        lanes.filter(|lane| lane.machine.is_some()).count()
     }
 
     /// Returns the parameters that a copy would offer.
@@ -233,7 +244,7 @@ impl Lanes {
     }
 
     /// Adapts to a report of the receiver, which arrives later.
-    pub(crate) fn handle_report(&mut self, now: Instant, facts: HostFacts) {
+    pub(crate) fn handle_report(&mut self, now: Instant, facts: (HostFacts, DiskFacts)) {
         self.rate.handle_report(now, self.counts.0, facts);
     }
 

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate};
+use lighthaul_parts::disk_rate::DiskFacts;
 use lighthaul_parts::host_rate::HostFacts;
 use lighthaul_parts::transfer_rate::{PassBegin, RateConfig, Rules, TransferRate};
 use lighthaul_session::protocol::Protocol;
@@ -16,7 +17,7 @@ pub(crate) struct LaneRate {
     rate: TransferRate,
     senders: u32,
     /// Reports in transit, with the arrival time of each.
-    reports: VecDeque<(Instant, HostFacts)>,
+    reports: VecDeque<(Instant, (HostFacts, DiskFacts))>,
     facts: HostFacts,
     way: Duration,
 }
@@ -65,6 +66,14 @@ impl LaneRate {
         self.whole().scaled(1, self.senders.max(1))
     }
 
+    /// Returns the maximum number of lanes that have an object at a time.
+    pub(crate) const fn lanes_max(&self) -> usize {
+        match self.rate.slow_disk() {
+            Some(_) => 1,
+            None => usize::MAX,
+        }
+    }
+
     /// Counts one more sending lane.
     pub(crate) const fn enter(&mut self) {
         self.senders += 1;
@@ -91,11 +100,12 @@ impl LaneRate {
     }
 
     /// Sends a report of the receiver, and adapts to the latest report that has arrived.
-    pub(crate) fn handle_report(&mut self, now: Instant, sent: u64, facts: HostFacts) {
+    pub(crate) fn handle_report(&mut self, now: Instant, sent: u64, facts: (HostFacts, DiskFacts)) {
         self.reports.push_back((now + self.way, facts));
-        while let Some((_, facts)) = self.reports.pop_front_if(|(at, _)| *at <= now) {
+        while let Some((_, (facts, disks))) = self.reports.pop_front_if(|(at, _)| *at <= now) {
             self.facts = facts;
             self.rate.handle_host(now, facts);
+            self.rate.handle_disks(now, disks);
         }
         self.rate.handle_arrivals(now, sent, self.facts.arrived);
     }

@@ -172,9 +172,11 @@ impl Endpoint for TransferReceiver {
             machine.handle_load(now, load);
         }
         let since = now.since(std::mem::replace(&mut self.sampled, now));
+        let disks = &mut self.shared.borrow_mut().disks;
+        disks.backlog_bytes = load.backlog_bytes;
         if is_holding {
             // samples are frequent while the sender waits
-            self.shared.borrow_mut().facts.disk_wait += since;
+            disks.target_wait += since;
         }
     }
 

@@ -8,6 +8,7 @@
 use std::time::Duration;
 
 use lighthaul_base::{Body, Deadline, Endpoint, Head, Instant, Message, Rate, Span, Transmit, Via};
+use lighthaul_parts::disk_rate::DiskFacts;
 use lighthaul_proto::stripe::Width;
 use lighthaul_session::choose::{PathFacts, choose};
 use lighthaul_session::protocol::Protocol;
@@ -117,7 +118,14 @@ impl TransferSender {
         }
         self.report = now + REPORT_INTERVAL;
         let shared = self.shared.borrow();
-        let (facts, bytes) = (shared.facts, shared.streamed);
+        let disks = DiskFacts {
+            arrived: shared.facts.arrived,
+            lane_time: shared
+                .began
+                .map_or(Duration::ZERO, |began| now.since(began)),
+            ..shared.disks
+        };
+        let (facts, bytes) = ((shared.facts, disks), shared.streamed);
         drop(shared);
         match &mut self.phase {
             Phase::Lanes(lanes) | Phase::Switched(_, lanes) => lanes.handle_report(now, facts),

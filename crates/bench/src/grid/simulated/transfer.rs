@@ -60,6 +60,9 @@ pub(crate) struct Outcome {
     /// Times at which objects began, and their lengths in bytes.
     #[cfg_attr(not(test), expect(dead_code, reason = "for tests of the controller"))]
     pub(crate) lens: Vec<(Instant, u64)>,
+    /// Times at which objects began, and the numbers of lanes that had an object then.
+    #[cfg_attr(not(test), expect(dead_code, reason = "for tests of the controller"))]
+    pub(crate) busy: Vec<(Instant, usize)>,
     /// Times at which the protocol changed, and the new protocols.
     #[cfg_attr(not(test), expect(dead_code, reason = "for tests of the controller"))]
     pub(crate) switches: Vec<(Instant, Protocol)>,
@@ -191,6 +194,7 @@ impl Simulation {
             courses: shared.courses.clone(),
             rates: shared.rates.clone(),
             lens: shared.lens.clone(),
+            busy: shared.busy.clone(),
             switches: shared.switches.clone(),
             ledger: shared.ledger.clone(),
             complete: shared.complete.clone(),
