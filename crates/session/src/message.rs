@@ -22,7 +22,7 @@ use crate::secrets::Join;
 use crate::topic::{MESSAGE_MAX, Topic, decode, encode};
 
 /// Version of the messages of all topics. Both sides must have the same.
-pub const VERSION: u16 = 28;
+pub const VERSION: u16 = 29;
 
 /// Maximum number of octets of a timetable: one change an hour for a week fits.
 const LIMIT_MAX: usize = 8 << 10;
