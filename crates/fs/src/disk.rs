@@ -16,8 +16,9 @@ use lighthaul_io::host::durable::sync_names;
 use lighthaul_io::host::file_calls::start_writeback;
 use lighthaul_io::store::block::PAGE;
 use rustix::fs::{
-    AtFlags, FallocateFlags, Mode, OFlags, Timespec, Timestamps, chmod, fallocate, fchmod, fstat,
-    fstatfs, fsync, mkdirat, readlinkat, renameat, symlinkat, syncfs, unlinkat, utimensat,
+    AtFlags, FallocateFlags, Mode, OFlags, Timespec, Timestamps, chmod, fallocate, fchmod,
+    fcntl_getfl, fcntl_setfl, fstat, fstatfs, fsync, mkdirat, readlinkat, renameat, symlinkat,
+    syncfs, unlinkat, utimensat,
 };
 use rustix::io::Errno;
 use rustix::process::geteuid;
@@ -207,17 +208,19 @@ impl Root {
         })
     }
 
-    /// Opens the existing file `path` for reading and writing, if its mode permits that.
-    pub fn open_to_write(&mut self, path: &Path) -> io::Result<OutputFile> {
+    /// Opens the existing file `path` for reading, and for writing at its end, if its mode permits that.
+    pub fn open_to_append(&mut self, path: &Path) -> io::Result<OutputFile> {
         let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let (folder, name) = self.parent(path)?;
         let file = File::from(beneath::open(folder, name, flags, Mode::empty())?);
-        Ok(OutputFile {
+        let mut output = OutputFile {
             file,
             direct: None,
             refused: false,
             cached: 0,
-        })
+        };
+        output.append_only()?;
+        Ok(output)
     }
 
     /// Renames the file or link `from` to `to`, and replaces an existing `to`.
@@ -424,6 +427,17 @@ impl OutputFile {
             start_writeback(&self.file);
         }
         Ok(())
+    }
+
+    /// Makes all further writes append to the file, whatever their offset, and whoever else appends to it (`O_APPEND`).
+    pub fn append_only(&mut self) -> io::Result<()> {
+        // the second descriptor would write at the offset
+        self.direct = None;
+        self.refused = true;
+        Ok(fcntl_setfl(
+            &self.file,
+            fcntl_getfl(&self.file)? | OFlags::APPEND,
+        )?)
     }
 
     /// Fills `buffer` with bytes written at `offset`. Fails if the file ends before.

@@ -87,7 +87,7 @@ pub(crate) const fn errno(failure: &Failure) -> Errno {
         FailureKind::NoSpace => Errno::ENOSPC,
         FailureKind::ReadOnly => Errno::EROFS,
         FailureKind::Changed => Errno::ESTALE,
-        FailureKind::Busy => Errno::EBUSY,
+        FailureKind::Busy | FailureKind::Crowded => Errno::EBUSY,
         FailureKind::Invalid => Errno::EINVAL,
         FailureKind::Corrupt | FailureKind::Lost | FailureKind::Other => Errno::EIO,
     }

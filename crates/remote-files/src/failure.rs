@@ -37,6 +37,8 @@ pub enum FailureKind {
     Lost,
     /// Another failure.
     Other,
+    /// The session has too many long requests. The server has done nothing of this one.
+    Crowded,
 }
 
 /// Failed request about a remote file.
@@ -130,7 +132,7 @@ impl FailureKind {
             Self::Corrupt => Code::Integrity,
             Self::Invalid => Code::Usage,
             Self::Lost => Code::Network,
-            Self::NotEmpty | Self::NoSpace | Self::Busy | Self::Other => Code::Io,
+            Self::NotEmpty | Self::NoSpace | Self::Busy | Self::Other | Self::Crowded => Code::Io,
         }
     }
 }

@@ -8,9 +8,9 @@
 //!
 //! They travel on stream [`STREAM`] of each connection of the session. Stream 0 has only [`Message::End`]. The client
 //! numbers its requests, and a handle is the number of the request that opened it. Requests of one connection are
-//! executed in order, except for [`Message::Hash`], [`Message::Copy`] and [`Message::Commit`], which may take longer. A
-//! request on a handle that could not be opened fails like the opening, so no request has to wait for an earlier
-//! answer. The bytes of [`Message::Data`] and [`Message::Write`] are the body of the frame.
+//! executed in order, except for [`Message::Hash`], [`Message::Copy`], [`Message::Commit`] and [`Message::List`], which
+//! may take longer. A request on a handle that could not be opened fails like the opening, so no request has to wait for
+//! an earlier answer. The bytes of [`Message::Data`] and [`Message::Write`] are the body of the frame.
 
 use lighthaul_files::hash::{FileHashes, HashKind};
 use lighthaul_files::manifest::PATH_MAX;
@@ -29,6 +29,9 @@ pub const STREAM: u16 = 3;
 pub const PIECE_MAX: usize = 128 << 10;
 /// Maximum number of hash functions of one request.
 const KINDS_MAX: usize = 32;
+
+/// Offset, and the BLAKE3 hash of the bytes from there to the end of the file.
+pub type RangeDigest = (u64, [u8; 32]);
 
 /// Request of a client for the whole session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -111,8 +114,8 @@ pub enum Message {
         handle: u64,
         /// Size that the file must have.
         size: u64,
-        /// BLAKE3 hash that a created file must have.
-        digest: Option<[u8; 32]>,
+        /// Offset, and the BLAKE3 hash that the bytes from there to the end must have.
+        digest: Option<RangeDigest>,
     },
     /// Closes a handle. A created file without a name is removed. There is no answer.
     Close {

@@ -82,14 +82,18 @@ impl Answer {
         }
     }
 
-    /// Adds a message, with the body of its frame. Returns true if it is the last one.
+    /// Adds a message, with the body of its frame. Returns true if it is the last one. Nothing is added to an answer that
+    /// has failed.
     #[expect(
         clippy::wildcard_enum_match_arm,
         reason = "only data and requests are left, and a body is read from data alone"
     )]
     pub(super) fn add(&self, message: Message, body: &[u8]) -> bool {
         let mut parts = self.parts();
+        let has_failed = parts.end.is_some();
         match message {
+            Message::Listed { .. } | Message::Hashed { .. } | Message::Data { .. }
+                if has_failed => {}
             Message::Listed { items, .. } => parts.items.extend(items),
             Message::Hashed { hashes, .. } => parts.hashes = Some(hashes),
             Message::Done { version, .. } => {
@@ -111,10 +115,49 @@ impl Answer {
 
     /// Ends the answer.
     pub(super) fn end(&self, end: Result<Option<FileVersion>, Failure>) {
-        self.parts().end.get_or_insert(end);
+        let mut parts = self.parts();
+        if end.is_err() {
+            parts.items = Vec::new();
+        }
+        parts.end.get_or_insert(end);
+        drop(parts);
         self.ended.notify_all();
     }
 }
 
 /// Interval at which a thread that waits looks if its task is cancelled.
 pub(super) const LOOK: Duration = Duration::from_millis(50);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failed_answer_takes_nothing_more_until_its_end() {
+        let answer = Answer::default();
+        let listed = || Message::Listed {
+            request: 1,
+            items: vec![FileInfo {
+                path: b"name".to_vec(),
+                kind: lighthaul_files::request::FileKind::File,
+                size: 0,
+                mode: 0,
+                user: 0,
+                group: 0,
+                seconds: 0,
+                nanos: 0,
+            }],
+        };
+        assert!(!answer.add(listed(), &[]));
+        assert_eq!(answer.parts().items.len(), 1);
+        answer.end(Err(Failure::new(FailureKind::Other, "too large")));
+        assert!(!answer.add(listed(), &[]));
+        assert!(answer.parts().items.is_empty());
+        let done = Message::Done {
+            request: 1,
+            version: None,
+        };
+        assert!(answer.add(done, &[]));
+        assert_eq!(answer.failure(), Some(FailureKind::Other));
+    }
+}

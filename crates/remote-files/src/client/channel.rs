@@ -57,6 +57,19 @@ struct Waiting {
     parts: u64,
 }
 
+impl Waiting {
+    /// Counts the octets of a message. Returns false if the answer is too large.
+    const fn count(&mut self, octets: u64) -> bool {
+        match self.parts.checked_sub(octets) {
+            Some(left) => {
+                self.parts = left;
+                true
+            }
+            None => false,
+        }
+    }
+}
+
 impl Channel {
     /// Starts the thread that receives answers on `control`.
     pub(super) fn start(control: Control) -> Result<Arc<Self>, Error> {
@@ -186,10 +199,10 @@ impl Channel {
         let waiting = state.waiting.get_mut(&request);
         let waiting = waiting.ok_or(PeerFault::Invalid("an answer to no request"))?;
         self.arrived.fetch_add(1, Relaxed);
-        let parts = waiting.parts.checked_sub(head.len() as u64);
-        waiting.parts = parts.ok_or(PeerFault::Invalid(
-            "an answer of more than 256 MiB without data",
-        ))?;
+        if !waiting.count(head.len() as u64) {
+            // the rest of the answer still arrives, and other requests continue
+            waiting.answer.end(Err(too_large()));
+        }
         let came = (body.len() as u64).min(waiting.bytes);
         if came < body.len() as u64 {
             return Err(PeerFault::Invalid("more bytes than a request is for").into());
@@ -225,8 +238,29 @@ impl Channel {
     }
 }
 
+fn too_large() -> Failure {
+    let text = "the answer has more than 256 MiB; list the directory with `lighthaul ls`, which has no such limit";
+    Failure::new(FailureKind::Other, text)
+}
+
 fn too_long() -> Failure {
     let text =
         "the path, or another part of the request, is too long; a path has at most 4096 bytes";
     Failure::new(FailureKind::Invalid, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answer_that_is_too_large_is_found() {
+        let mut waiting = Waiting {
+            answer: Arc::default(),
+            bytes: 0,
+            parts: 10,
+        };
+        assert!(waiting.count(6) && waiting.count(4));
+        assert!(!waiting.count(1));
+    }
 }

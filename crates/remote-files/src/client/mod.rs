@@ -16,5 +16,6 @@ mod answer;
 mod channel;
 mod link;
 mod links;
+mod patience;
 mod read_ahead;
 mod remote_file;

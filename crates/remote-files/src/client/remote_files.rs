@@ -14,6 +14,7 @@ use lighthaul_session::error::Error;
 use crate::client::answer::Answer;
 use crate::client::connector::Connector;
 use crate::client::links::Links;
+use crate::client::patience::patiently;
 use crate::client::ranges::{self, ByteRange};
 use crate::client::reader::RemoteReader;
 use crate::client::writer::RemoteWriter;
@@ -89,7 +90,7 @@ impl RemoteFiles {
             request,
             path: path.to_vec(),
         };
-        let answer = self.0.repeat(|link| ended(&link.first().ask(list).1))?;
+        let answer = self.patiently(list)?;
         let items = std::mem::take(&mut answer.parts().items);
         // a program may use the names for files of its own
         let is_name = |item: &FileInfo| is_name(&item.path);
@@ -111,7 +112,7 @@ impl RemoteFiles {
             path: path.to_vec(),
             kinds: kinds.to_vec(),
         };
-        let answer = self.0.repeat(|link| ended(&link.first().ask(hash).1))?;
+        let answer = self.patiently(hash)?;
         let version = answer.version()?;
         let hashes = answer.parts().hashes.take();
         hashes.zip(version).ok_or_else(incomplete)
@@ -187,9 +188,15 @@ impl RemoteFiles {
         })
     }
 
-    fn once(&self, make: impl FnOnce(u64) -> Message) -> Result<(), Failure> {
+    fn once(&self, make: impl Fn(u64) -> Message) -> Result<(), Failure> {
         let link = self.0.link(Duration::ZERO)?;
-        link.first().ask(make).1.wait().map(drop)
+        patiently(|| link.first().ask(&make).1.wait().map(drop))
+    }
+
+    /// Sends a long request that changes nothing, and waits for its answer.
+    fn patiently(&self, make: impl Fn(u64) -> Message) -> Result<Arc<Answer>, Failure> {
+        self.0
+            .repeat(|link| patiently(|| ended(&link.first().ask(&make).1)))
     }
 }
 

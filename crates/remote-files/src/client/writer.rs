@@ -2,18 +2,21 @@
 //!
 //! Writes are pipelined: [`RemoteWriter::write`] waits only while much is on its way. A failed write fails all later
 //! ones, and the commit. After the loss of the connection nothing is repeated, since the server removes a file without
-//! its name.
+//! its name. Bytes that are written in their order are hashed, and the server compares what it has with their digest.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use lighthaul_io::host::cancellation::Cancellation;
+
 use crate::client::answer::Answer;
 use crate::client::channel::Channel;
 use crate::client::link::Link;
 use crate::client::links::Links;
+use crate::client::patience::patiently;
 use crate::failure::{Failure, FailureKind};
-use crate::message::{FileVersion, Message, PIECE_MAX};
+use crate::message::{FileVersion, Message, PIECE_MAX, RangeDigest};
 
 /// Maximum number of bytes that are sent and not acknowledged.
 const UNACKNOWLEDGED_MAX: usize = 16 << 20;
@@ -38,6 +41,8 @@ struct State {
     unacknowledged: VecDeque<(Arc<Answer>, usize)>,
     bytes: usize,
     failed: Option<Failure>,
+    /// Digest of the bytes since the last commit, unless they were written out of their order.
+    digest: Option<RunningDigest>,
     /// True while the file has no name: without a commit, nothing remains of it.
     is_unnamed: bool,
 }
@@ -87,6 +92,7 @@ impl RemoteWriter {
         let version = version.ok_or_else(no_version)?;
         let state = State {
             size: version.size,
+            digest: Some(RunningDigest::new(version.size)),
             is_unnamed,
             ..State::default()
         };
@@ -120,6 +126,7 @@ impl RemoteWriter {
         let mut state = self.state();
         let handle = self.handle;
         for (nth, piece) in bytes.chunks(PIECE_MAX).enumerate() {
+            state.look_at_task();
             while state.bytes + piece.len() > UNACKNOWLEDGED_MAX {
                 state.acknowledge();
             }
@@ -133,6 +140,7 @@ impl RemoteWriter {
             let (_, answer) = self.channel.ask_for(0, piece, write);
             state.unacknowledged.push_back((answer, piece.len()));
             state.bytes += piece.len();
+            state.hash(piece, offset);
             state.size = state.size.max(offset + piece.len() as u64);
         }
         // a failure is reported as early as it is known
@@ -153,17 +161,22 @@ impl RemoteWriter {
         let truncated = self.channel.ask(truncate).1.version();
         truncated.map_err(|failure| self.explain(&state, failure))?;
         state.size = size;
+        state.truncate_digest(size);
         Ok(())
     }
 
     /// Makes all writes durable, and gives a new file its name. With a `digest`, the file must have that BLAKE3 hash.
+    /// Without it, bytes that were written in their order since the last commit must have the hash of these bytes.
     pub fn commit(&self, digest: Option<[u8; 32]>) -> Result<FileVersion, Failure> {
         let mut state = self.state();
         while !state.unacknowledged.is_empty() {
             state.acknowledge();
         }
+        state.look_at_task();
         self.check(&state)?;
         let (handle, size) = (self.handle, state.size);
+        let digest = digest.map(|digest| (0, digest));
+        let digest = digest.or_else(|| state.digest.as_ref()?.finish(size));
         let commit = |request| Message::Commit {
             request,
             handle,
@@ -172,9 +185,10 @@ impl RemoteWriter {
         };
         // the request is not sent then
         let was_lost = self.is_lost();
-        match self.channel.ask(commit).1.version() {
+        match patiently(|| self.channel.ask(commit).1.version()) {
             Ok(version) => {
                 state.is_unnamed = false;
+                state.digest = Some(RunningDigest::new(size));
                 version.ok_or_else(no_version)
             }
             Err(failure) => {
@@ -186,7 +200,10 @@ impl RemoteWriter {
                 } else {
                     self.explain(&state, failure)
                 };
-                state.failed.get_or_insert_with(|| failure.clone());
+                // nothing was done of a refused commit, which can be repeated
+                if failure.kind != FailureKind::Crowded {
+                    state.failed.get_or_insert_with(|| failure.clone());
+                }
                 Err(failure)
             }
         }
@@ -225,6 +242,36 @@ impl RemoteWriter {
 }
 
 impl State {
+    /// Fails all further writes, and the commit, if the task of this thread is cancelled.
+    fn look_at_task(&mut self) {
+        if Cancellation::current().is_cancelled() {
+            self.failed.get_or_insert_with(Failure::interrupted);
+        }
+    }
+
+    /// Adds a piece at `offset` to the digest.
+    fn hash(&mut self, piece: &[u8], offset: u64) {
+        let running = self.digest.take();
+        let running = running.filter(|running| running.end == offset);
+        self.digest = running.map(|mut running| {
+            running.add(piece);
+            running
+        });
+    }
+
+    /// Notes a new size for the digest.
+    fn truncate_digest(&mut self, size: u64) {
+        if size == 0 {
+            self.digest = Some(RunningDigest::new(0));
+        } else if self
+            .digest
+            .as_ref()
+            .is_some_and(|running| running.end != size)
+        {
+            self.digest = None;
+        }
+    }
+
     /// Waits for the answer to the first write.
     fn acknowledge(&mut self) {
         let Some((answer, len)) = self.unacknowledged.pop_front() else {
@@ -245,6 +292,36 @@ impl State {
         {
             self.acknowledge();
         }
+    }
+}
+
+/// Digest of bytes that were written in their order.
+#[derive(Debug)]
+struct RunningDigest {
+    begin: u64,
+    end: u64,
+    hasher: Box<blake3::Hasher>,
+}
+
+impl RunningDigest {
+    /// Returns the digest of no bytes, of a file whose next byte is at `offset`.
+    fn new(offset: u64) -> Self {
+        Self {
+            begin: offset,
+            end: offset,
+            hasher: Box::default(),
+        }
+    }
+
+    fn add(&mut self, bytes: &[u8]) {
+        self.hasher.update(bytes);
+        self.end += bytes.len() as u64;
+    }
+
+    /// Returns the digest of all bytes from the beginning to the end of the file, which has `size` bytes.
+    fn finish(&self, size: u64) -> Option<RangeDigest> {
+        let hash = || *self.hasher.finalize().as_bytes();
+        (self.end == size).then(|| (self.begin, hash()))
     }
 }
 

@@ -191,12 +191,7 @@ impl<'a> Connection<'a> {
                 let found = folder::stat(scope, as_path(&path), follow);
                 return self.end_stat(request, found);
             }
-            Message::List { request, path } => {
-                let listed = folder::list(scope, as_path(&path), |items| {
-                    self.say(&Message::Listed { request, items })
-                })?;
-                (request, listed)
-            }
+            Message::List { request, path } => return self.pass(request, Work::List(path)),
             Message::Rename {
                 request,
                 from,
@@ -416,7 +411,7 @@ impl<'a> Connection<'a> {
             Ok(()) => Ok(()),
             Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {
                 let text = "the session has too many long requests; wait for some";
-                self.end(request, Err(Failure::new(FailureKind::Busy, text)))
+                self.end(request, Err(Failure::new(FailureKind::Crowded, text)))
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Requests that take longer than a read: commits, copies and hashes.
+//! Requests that take longer than a read: commits, copies, hashes and lists.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -8,8 +8,9 @@ use lighthaul_fs::disk::InputFile;
 use lighthaul_session::error::{Error, FileAction};
 
 use crate::failure::Failure;
-use crate::message::{FileVersion, Message};
+use crate::message::{FileVersion, Message, RangeDigest};
 use crate::server::answers::{Answers, as_path};
+use crate::server::folder;
 use crate::server::shared::Shared;
 use crate::server::writer::{NewFile, Writer};
 
@@ -31,11 +32,13 @@ pub(super) struct Job {
 #[derive(Debug)]
 pub(super) enum Work {
     /// Commits a file with the given size and digest.
-    Commit(Arc<Mutex<Writer>>, u64, Option<[u8; 32]>),
+    Commit(Arc<Mutex<Writer>>, u64, Option<RangeDigest>),
     /// Copies a file. Replaces an existing file if the last field is true.
     Copy(Vec<u8>, Vec<u8>, bool),
     /// Computes hashes of a file.
     Hash(Vec<u8>, Vec<HashKind>),
+    /// Lists a directory.
+    List(Vec<u8>),
 }
 
 /// Does the work of `job`, and answers. Fails if the client cannot be reached.
@@ -61,6 +64,12 @@ pub(super) fn work(shared: &Shared<'_>, job: Job) -> Result<(), Error> {
             }
             Err(failure) => Err(failure),
         },
+        Work::List(path) => {
+            let listed = folder::list(&shared.scope, as_path(&path), |items| {
+                answers.say(shared, &Message::Listed { request, items })
+            })?;
+            listed.map(|()| None)
+        }
     };
     answers.end(shared, request, result)
 }

@@ -2,11 +2,12 @@
 //!
 //! ```text
 //! create: temporary file --- write, truncate ---> commit: check, sync, rename, sync directory
-//! append: the file itself --- write at its end --> commit: sync
+//! append: the file itself --- write at its end --> commit: check, sync
 //! ```
 //!
 //! After its first commit, a new file can be written at its end, like any other. A lock file beside it keeps a second
-//! writer out, also one of another daemon.
+//! writer out, also one of another daemon. Programs of the host do not know the lock: a file that has its name is
+//! written with `O_APPEND`, so that no byte of such a program is overwritten.
 
 use std::fs::File;
 use std::io;
@@ -20,7 +21,7 @@ use lighthaul_session::error::FileAction;
 use rustix::fs::{fstat, ftruncate};
 
 use crate::failure::{Failure, FailureKind};
-use crate::message::FileVersion;
+use crate::message::{FileVersion, RangeDigest};
 use crate::server::folder::{check_replaced, parent};
 use crate::server::shared::{MODE_MAX, Scope, Shared};
 
@@ -123,7 +124,7 @@ impl Writer {
             Some(_) => {}
         }
         let lock = root.lock(&lock_file(name)).map_err(|e| busy(path, &e))?;
-        let output = root.open_to_write(name).map_err(|error| {
+        let output = root.open_to_append(name).map_err(|error| {
             root.remove(&lock_file(name)).ok();
             failed(error)
         })?;
@@ -163,6 +164,13 @@ impl Writer {
         let written = self.output.write_at(bytes, offset);
         written.map_err(|error| Failure::of(FileAction::Write, &self.path, &error))?;
         self.size = self.size.max(end);
+        if self.unnamed.is_none() {
+            // another program may have written meanwhile, and these bytes are after its own
+            let size = self.version(FileAction::Write)?.size;
+            if size != self.size {
+                return Err(self.other_size(size));
+            }
+        }
         Ok(())
     }
 
@@ -186,7 +194,7 @@ impl Writer {
         &mut self,
         shared: &Shared<'_>,
         size: u64,
-        digest: Option<[u8; 32]>,
+        digest: Option<RangeDigest>,
     ) -> Result<FileVersion, Failure> {
         if size != self.size {
             return Err(self.other_size(self.size));
@@ -208,6 +216,8 @@ impl Writer {
             let named = self.name_it(new.is_new);
             named.map_err(|error| failed(FileAction::Publish, &error))?;
             self.unnamed = None;
+            let appends = self.output.append_only();
+            appends.map_err(|error| failed(FileAction::Publish, &error))?;
             let synced = self.root.sync_folder();
             synced.map_err(|error| failed(FileAction::Sync, &error))?;
         } else if self.has_no_name()? {
@@ -237,11 +247,11 @@ impl Writer {
         self.root.rename(&temporary, &self.name)
     }
 
-    /// Fails if the file has another BLAKE3 hash.
-    fn compare(&self, shared: &Shared<'_>, expected: [u8; 32]) -> Result<(), Failure> {
+    /// Fails if the bytes from an offset to the end have another BLAKE3 hash.
+    fn compare(&self, shared: &Shared<'_>, (from, expected): RangeDigest) -> Result<(), Failure> {
         let mut hasher = blake3::Hasher::new();
         let mut buffer = vec![0; BUFFER_BYTES];
-        let mut at = 0;
+        let mut at = from;
         while at < self.size {
             if shared.has_ended() {
                 return Err(self.failed(FileAction::ReadBack, io::ErrorKind::Interrupted));
