@@ -8,6 +8,7 @@
 //! - [`failures`]: failed entries with reasons; [`error`]: faults
 //! - [`object_target`]: directories in object stores; [`held_parts`]: parts there from earlier copies;
 //!   [`object_options`]: options that these cannot have; [`span_set`]: owed ranges of a file
+//! - [`source_names`]: names at the source
 //! - [`work`]: steps of one side, counted; [`stall`]: end of a copy in which neither side works
 
 pub mod bottleneck;
@@ -26,6 +27,7 @@ pub mod object_target;
 pub mod pace;
 pub mod relay;
 pub mod report;
+pub mod source_names;
 pub mod span_set;
 pub mod stall;
 pub mod thread_group;

@@ -13,8 +13,7 @@
 //! - [`delta`]: search of a changed file for what its old version has
 //! - [`request`]: requests about files; [`execute`]: their execution; [`remote`]: execution for a
 //!   peer
-//! - [`free_space`]: comparison with the size of wanted files; [`source_names`], `packed_names`: names at the source;
-//!   [`source_store`]: contents of sources
+//! - [`free_space`]: comparison with the size of wanted files; [`source_store`]: contents of sources
 //! - [`list_check`]: entries that a peer may list; [`folder_set`]: directories of a list
 //! - [`special`]: devices, FIFOs and sockets; [`notes`]: messages that are shown once
 
@@ -46,7 +45,6 @@ pub mod permit;
 pub mod remote;
 pub mod request;
 pub mod skip;
-pub mod source_names;
 pub mod source_store;
 pub mod special;
 pub mod stage_log;
@@ -56,5 +54,3 @@ pub mod temp_place;
 pub mod waiting_links;
 pub mod walk;
 pub mod writer_lock;
-
-mod packed_names;

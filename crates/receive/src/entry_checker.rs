@@ -40,8 +40,8 @@ use super::staged_files::StagedFiles;
 use super::target_folder::TargetFolder;
 use super::temp_files::TempFiles;
 use super::transfer::Transfer;
+use lighthaul_copy::source_names::SourceNames;
 use lighthaul_files::free_space::FreeSpace;
-use lighthaul_files::source_names::SourceNames;
 
 /// Maximum number of bytes of a file.
 const FILE_MAX: u64 = i64::MAX as u64;

@@ -55,10 +55,12 @@ impl EntryChecker<'_> {
         };
         let mut listed = BTreeSet::new();
         let (names, root) = (&mut place.source_names, &mut place.root);
-        let surplus = names.end_folder(path, there, &mut |path| listed.extend(item(root, &path)));
+        let surplus = names.end_folder(path, there, &mut |path| {
+            listed.extend(item(root, as_path(&path)))
+        });
         for gone in surplus {
             let is_listed = |item: &(u64, u64)| listed.contains(item);
-            if !listed.is_empty() && item(&mut place.root, &gone).iter().all(is_listed) {
+            if !listed.is_empty() && item(&mut place.root, as_path(&gone)).iter().all(is_listed) {
                 // the target shows a listed name differently, as one that ignores case may
                 continue;
             }
@@ -273,9 +275,13 @@ impl EntryChecker<'_> {
     }
 }
 
+fn as_path(path: &[u8]) -> &Path {
+    Path::new(OsStr::from_bytes(path))
+}
+
 /// Returns the item that the target shows at `path`, if there is one.
-fn item(root: &mut Root, path: &[u8]) -> Option<(u64, u64)> {
-    let there = root.look(Path::new(OsStr::from_bytes(path)));
+fn item(root: &mut Root, path: &Path) -> Option<(u64, u64)> {
+    let there = root.look(path);
     there.ok().flatten().map(|there| there.inode)
 }
 

@@ -156,7 +156,11 @@ const REACHED: [(&str, &str); 76] = [
 ];
 
 /// Files and directories that decode only trusted data (of the operator, the user or Lighthaul), with a reason.
-const TRUSTED: [(&str, &str); 69] = [
+const TRUSTED: [(&str, &str); 70] = [
+    (
+        "crates/fs/src/packed_names.rs",
+        "names that the program itself has packed",
+    ),
     (
         "crates/booking-client/src/events.rs",
         "events of the scheduler that the user has chosen",

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use lighthaul_copy::message::Listing;
 use lighthaul_copy::watch::CopyEvent;
-use lighthaul_files::digest::Digest;
+use lighthaul_files::content_sum::ContentSum;
 use lighthaul_files::filter::{FilterOption, Rules};
 use lighthaul_files::hash::HashRequest;
 use lighthaul_files::manifest::{Entry, EntryKind, Linked};
@@ -280,7 +280,7 @@ fn existing_file_gets_mode_and_time_of_the_source() {
 
     set_time(&path, SECONDS + 9);
     let digested = Entry {
-        digest: Some(Digest::Blake3(*blake3::hash(b"abc").as_bytes())),
+        digest: Some(ContentSum::Blake3(*blake3::hash(b"abc").as_bytes())),
         ..file("a", 3)
     };
     let checked = bench.check_list(CONTENTS, &[digested], &Options::default());

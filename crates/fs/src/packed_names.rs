@@ -11,7 +11,7 @@ use rustix::io::Errno;
 
 /// Names of one directory. Each has its length before it.
 #[derive(Debug, Default)]
-pub(crate) struct PackedNames {
+pub struct PackedNames {
     here: Vec<u8>,
     /// Ranges of the file.
     spilled: Vec<(u64, u64)>,
@@ -19,37 +19,37 @@ pub(crate) struct PackedNames {
 
 /// File without a name for the names that do not stay in memory.
 #[derive(Debug)]
-pub(crate) struct NameFile {
+pub struct NameFile {
     file: File,
     end: u64,
 }
 
 impl PackedNames {
     /// Adds a name, of at most 65,535 octets.
-    pub(crate) fn push(&mut self, name: &[u8]) {
+    pub fn push(&mut self, name: &[u8]) {
         let len = u16::try_from(name.len()).unwrap_or(u16::MAX);
         self.here.extend(len.to_le_bytes());
         self.here.extend(&name[..usize::from(len)]);
     }
 
     /// Returns the number of octets in memory.
-    pub(crate) fn here(&self) -> usize {
+    pub fn here(&self) -> usize {
         self.here.len()
     }
 
     /// Returns the number of octets in memory and in the file.
-    pub(crate) fn octets(&self) -> u64 {
+    pub fn octets(&self) -> u64 {
         let spilled: u64 = self.spilled.iter().map(|(from, till)| till - from).sum();
         spilled + self.here.len() as u64
     }
 
     /// Returns the end of the last range of the file, or zero.
-    pub(crate) fn end(&self) -> u64 {
+    pub fn end(&self) -> u64 {
         self.spilled.last().map_or(0, |(_, till)| *till)
     }
 
     /// Moves the names from memory to the file.
-    pub(crate) fn spill(&mut self, to: &mut NameFile) -> io::Result<()> {
+    pub fn spill(&mut self, to: &mut NameFile) -> io::Result<()> {
         let from = to.end;
         to.file.write_all_at(&self.here, from)?;
         to.end += self.here.len() as u64;
@@ -59,11 +59,7 @@ impl PackedNames {
     }
 
     /// Passes each name to `take`.
-    pub(crate) fn each(
-        &self,
-        from: Option<&NameFile>,
-        take: &mut dyn FnMut(&[u8]),
-    ) -> io::Result<()> {
+    pub fn each(&self, from: Option<&NameFile>, take: &mut dyn FnMut(&[u8])) -> io::Result<()> {
         let lost = || io::Error::from(io::ErrorKind::UnexpectedEof);
         for (start, end) in &self.spilled {
             let mut octets = vec![0; usize::try_from(end - start).map_err(|_| lost())?];
@@ -87,20 +83,14 @@ fn each(mut octets: &[u8], take: &mut dyn FnMut(&[u8])) {
 
 impl NameFile {
     /// Creates a file that is gone when it is dropped.
-    pub(crate) fn create() -> io::Result<Self> {
+    pub fn create() -> io::Result<Self> {
         let large = Path::new("/var/tmp");
         let file = unnamed(large).or_else(|_| unnamed(&std::env::temp_dir()))?;
         Ok(Self { file, end: 0 })
     }
 
-    /// Returns the end of what is in use.
-    #[cfg(test)]
-    pub(crate) const fn end(&self) -> u64 {
-        self.end
-    }
-
     /// Frees what is after the last range that is in use, which ends at `end`.
-    pub(crate) fn shorten(&mut self, end: u64) {
+    pub fn shorten(&mut self, end: u64) {
         if end < self.end {
             // it only needs space
             self.file.set_len(end).ok();
@@ -157,6 +147,7 @@ mod tests {
         let [first, second] = names;
         assert!(all(&first, None).is_err());
         file.shorten(first.end());
+        assert_eq!(file.end, first.end());
         assert_eq!(all(&first, Some(&file)).unwrap().len(), 40);
         assert!(all(&second, Some(&file)).is_err());
     }

