@@ -184,7 +184,7 @@ impl LinkBook {
         };
         let kept = rates.iter().filter_map(|(route, bps)| {
             let kept = (*present.get(route)?).min(*bps);
-            (kept > 0).then_some((*route, kept))
+            Some((*route, kept))
         });
         kept.collect()
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use lighthaul_circuit::sim_device::SimFault;
 use lighthaul_stargate::{RateChange, Segment};
 
+use crate::devices::Devices;
 use crate::devices::link_book::LinkBook;
 use crate::devices::segment_circuit::id_of;
 use crate::devices::tests::example::{Interface, change, segment};
@@ -64,9 +65,11 @@ fn inspection_follows_the_removal_of_closed_circuits() {
     assert_eq!(interface.apply(31_000, &ended), []);
     assert_eq!(interface.device.circuits().len(), 4);
     for left in [3, 2] {
+        assert_eq!(interface.devices.next_call(), Some(Duration::ZERO));
         assert_eq!(interface.apply(31_000, &[]), []);
         assert_eq!(interface.device.circuits().len(), left);
     }
+    assert_eq!(interface.devices.next_call(), None);
 }
 
 #[test]

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use lighthaul_base::Rate;
 use lighthaul_circuit::sim_device::{FaultModel, SimFault};
-use lighthaul_stargate::{RateChange, Segment};
+use lighthaul_stargate::Segment;
 
 use crate::devices::link_book::LinkBook;
 use crate::devices::segment_circuit::id_of;
@@ -48,22 +47,6 @@ fn paths_have_their_rates_and_an_increase_that_waits_has_the_rest() {
     assert_eq!(carried(&interface), whole);
     assert_eq!(interface.apply(40, &[change(1, ONE, 0)]), []);
     assert_eq!(carried(&interface), [(2, Some(10)), (3, Some(5))]);
-}
-
-#[test]
-fn less_than_a_kilobit_that_a_device_leaves_out_is_not_missing() {
-    let mut interface = Interface::new(&LinkBook::default(), &[ONE], Duration::ZERO);
-    assert_eq!(interface.reset(0, &[]), []);
-    // the device has whole megabits
-    for (bps, expected) in [(20_000_999, 20_000_999), (20_001_000, 20_000_000)] {
-        let change = RateChange {
-            rate: Rate::from_bps(bps),
-            ..change(1, ONE, 1)
-        };
-        assert_eq!(interface.apply(10, &[change]), []);
-        let carried: Vec<_> = interface.devices.carried_now().into_values().collect();
-        assert_eq!(carried, [Some(expected)]);
-    }
 }
 
 #[test]

@@ -69,6 +69,27 @@ fn capacity_of_an_old_circuit_is_free_after_its_removal_and_a_guard_time() {
 }
 
 #[test]
+fn interface_waits_for_the_capacity_of_a_removed_circuit_that_had_a_rate() {
+    let old = segment(7, 8);
+    for rate in [None, Some(Rate::from_mbps(10))] {
+        let mut interface = Interface::new(&LinkBook::default(), &[NEW], GUARD);
+        interface.device.install(InstalledCircuit {
+            id: id_of(old),
+            flow: None,
+            rate,
+        });
+        assert_eq!(interface.reset(0, &[change(1, NEW, 300)]), []);
+        assert!(!interface.device.circuits().contains_key(&id_of(old)));
+        let is_waiting = rate.is_some();
+        let expected = if is_waiting { 0 } else { 300 };
+        assert_eq!(interface.apply(199, &[]), []);
+        assert_eq!(interface.mbps(NEW), expected);
+        assert_eq!(interface.apply(200, &[]), []);
+        assert_eq!(interface.mbps(NEW), 300);
+    }
+}
+
+#[test]
 fn old_circuit_uses_only_the_links_of_its_ports() {
     let links = LinkBook::new(&[link("a-b", &[(NEW, 0), (segment(5, 6), 0)])]);
     let mut first = Interface::new(&links, &[OLD], GUARD);
