@@ -18,8 +18,8 @@ use rustix::fs::OFlags;
 
 use crate::attributes::{attributes, errno};
 use crate::inodes::Inodes;
-use crate::open_files::{AtClose, OpenFile, OpenFiles, WrittenFile, rewrites};
-use crate::opener::{closer, opener};
+use crate::open_files::{OpenFile, OpenFiles, WrittenFile, rewrites};
+use crate::opener::{caller, opener};
 use crate::replies::{Answer, join, write_errno};
 use crate::waits::Waits;
 
@@ -265,22 +265,17 @@ impl FileSystem {
         Ok(())
     }
 
-    /// Commits a file when the process that opened it closes it, or when the last process does.
+    /// Commits a file when the process that opened it closes it.
     pub(crate) fn close(
         &self,
         request: &Request,
         inode: INodeNo,
         handle: FileHandle,
     ) -> Answer<()> {
-        let OpenFile::Writer(written) = self.file(handle)? else {
-            return Ok(());
-        };
-        match written.at_close(closer(request), inode) {
-            AtClose::Stays => Ok(()),
-            AtClose::Completes => self.commit(inode, handle, true),
-            AtClose::Discards => {
-                written.discard();
-                Ok(())
+        match self.file(handle)? {
+            OpenFile::Writer(written) if written.stays_open(caller(request)) => Ok(()),
+            OpenFile::Writer(_) | OpenFile::Reader(..) | OpenFile::Folder(_) => {
+                self.commit(inode, handle, true)
             }
         }
     }

@@ -5,7 +5,7 @@
 //!
 //! - [`run`]: mounting; `served`: the mount, until a signal or umount(8)
 //! - `requests`: requests of the kernel; `file_system`: their work
-//! - `inodes`: numbers of paths; `open_files`: files that programs have open; `opener`: processes that open and close them
+//! - `inodes`: numbers of paths; `open_files`: files that programs have open; `opener`: who opened them
 //! - `waits`: signals that end the wait of a program; `attributes`, `replies`: answers
 
 pub mod run;

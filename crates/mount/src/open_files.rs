@@ -13,7 +13,6 @@ use lighthaul_remote_files::message::FileVersion;
 
 use crate::attributes::seconds_of;
 use crate::inodes::below;
-use crate::opener::{Closer, is_held};
 
 /// File or directory that a program has open.
 #[derive(Clone, Debug)]
@@ -24,17 +23,6 @@ pub(crate) enum OpenFile {
     Writer(Arc<WrittenFile>),
     /// Directory, with its items at the time of opening.
     Folder(Arc<[FileInfo]>),
-}
-
-/// Effect of the close of a descriptor on a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum AtClose {
-    /// Another process writes the file.
-    Stays,
-    /// The file is complete.
-    Completes,
-    /// The file is incomplete, since a signal ends the program that writes it.
-    Discards,
 }
 
 /// File that is written.
@@ -168,29 +156,19 @@ impl WrittenFile {
         Ok(())
     }
 
-    /// Returns the effect when `closer` closes a descriptor of the file, which has the number `inode`. A child closes the
-    /// files that it inherits, and a shell closes files that it has moved to another number before the first write.
-    pub(crate) fn at_close(&self, closer: Closer, inode: INodeNo) -> AtClose {
+    /// Returns true if the file stays open when `process` closes one of its descriptors. A child closes the files that
+    /// it inherits, and a shell closes files that it has moved to another number before the first write.
+    pub(crate) fn stays_open(&self, process: Option<u32>) -> bool {
         let mut state = self.state();
-        let opener = state.process;
-        let is_held = || {
-            let path = self.path();
-            let name = path.rsplit(|octet| *octet == b'/').next();
-            let processes = opener.into_iter().chain(closer.process);
-            is_held(processes, inode, name.unwrap_or_default())
-        };
-        let is_opener = opener.is_none() || opener == closer.process;
-        let is_unnamed = state.named.is_none();
-        if is_unnamed && closer.is_killed && (opener.is_some() && is_opener || !is_held()) {
-            return AtClose::Discards;
+        if state.process.is_some() && state.process != process {
+            return true;
         }
-        let may_stay = !is_opener || is_unnamed && !state.was_written;
-        if may_stay && is_held() {
-            return AtClose::Stays;
+        if state.named.is_none() && !state.was_written {
+            return true;
         }
         // from now on, a child that continues to write sees the errors of its own closes
         state.process = None;
-        AtClose::Completes
+        false
     }
 
     /// Makes all writes durable, and gives the file its name. If it `closes`, another writer can have the name. Returns
@@ -238,7 +216,7 @@ impl WrittenFile {
         Ok(true)
     }
 
-    /// Drops written bytes that were not committed, since the file is removed or incomplete.
+    /// Drops written bytes that were not committed, since the file is removed.
     pub(crate) fn discard(&self) {
         let mut state = self.state();
         state.writer = None;

@@ -1,6 +1,5 @@
 //! Mount that is served until a signal or umount(8).
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -32,12 +31,6 @@ pub(crate) enum Fault {
         folder = .0.display(), why = .1
     )]
     Mount(PathBuf, io::Error),
-    /// A mount whose program is gone is still on the directory.
-    #[error(
-        "cannot mount on {folder}: an earlier mount of it has lost its program; run \
-         `fusermount3 -u -z {folder}`, and mount again", folder = .0.display()
-    )]
-    Stale(PathBuf),
     /// The place is not a directory.
     #[error("cannot mount {0}: it is no directory")]
     NotFolder(String),
@@ -49,7 +42,7 @@ pub(crate) enum Fault {
 impl Coded for Fault {
     fn code(&self) -> Code {
         match self {
-            Self::Mount(..) | Self::Stale(_) | Self::NotFolder(_) => Code::Open,
+            Self::Mount(..) | Self::NotFolder(_) => Code::Open,
             Self::Unmount(..) => Code::Io,
         }
     }
@@ -65,9 +58,6 @@ pub(crate) fn serve(
     (read_only, allow_other): (bool, bool),
 ) -> Result<(), Error> {
     let at = Place::parse(place)?;
-    if is_stale(folder) {
-        return Err(Fault::Stale(folder.to_owned()).into());
-    }
     let files = connect(route, &at, !read_only)?;
     let (info, _) = files.stat(at.path(), true)?;
     if info.kind != FileKind::Folder {
@@ -114,12 +104,6 @@ pub(crate) fn serve(
     }
     mounted.join().map_err(failed)?;
     Ok(())
-}
-
-/// Returns true if the mount on `folder` is of a program that was killed.
-fn is_stale(folder: &Path) -> bool {
-    let found = fs::metadata(folder);
-    found.is_err_and(|error| error.kind() == io::ErrorKind::NotConnected)
 }
 
 /// Removes the mount from `folder`. Programs keep the files that they have open.

@@ -11,7 +11,6 @@ use std::time::Duration;
 use lighthaul_io::host::interrupt::TOGETHER;
 
 use crate::far::Far;
-use crate::remote_files::connect;
 use crate::running::{Running, becomes_true};
 use crate::scratch::{names, noise, tree};
 
@@ -289,164 +288,16 @@ fn redirected_output_replaces_a_file_when_the_shell_closes_the_output() {
         let output = Command::new(shell).args(["-ec", &script]).output().unwrap();
         assert!(output.status.success(), "{output:?}");
         let expected = format!("a\n{before}b\n{before}");
-        assert_eq!(fs::read_to_string(&there).unwrap(), expected);
-        for name in ["empty", "empty2"] {
-            assert!(far.target.join(name).exists(), "{shell}: {name}");
-            fs::remove_file(far.target.join(name)).unwrap();
-        }
+        becomes_true("the file is complete", || {
+            fs::read_to_string(&there).unwrap() == expected
+        });
+        becomes_true("the empty files are there", || {
+            ["empty", "empty2"]
+                .iter()
+                .all(|name| far.target.join(name).exists())
+        });
     }
 }
-
-#[test]
-fn empty_file_is_on_the_server_when_its_last_descriptor_is_closed() {
-    let far = daemon("mount-empty");
-    let test = "empty_file_is_on_the_server_when_its_last_descriptor_is_closed";
-    if lighthaul_testkit::lacks_tool(test, "python3") {
-        return;
-    }
-    let Some(mut mounted) = Mounted::start(test, &far, &[]) else {
-        return;
-    };
-    fs::File::create(mounted.at("created")).unwrap();
-    assert!(far.target.join("created").exists());
-    for shell in ["sh", "bash"] {
-        let flag = mounted.at(shell);
-        let script = format!(": > {}", flag.display());
-        let output = Command::new(shell).args(["-ec", &script]).output().unwrap();
-        assert!(output.status.success(), "{output:?}");
-        assert!(far.target.join(shell).exists(), "{shell}");
-    }
-    // a child writes, and its opener has closed the file before
-    let script = "import subprocess, sys\nwith open(sys.argv[1], 'wb') as file:\n  \
-                  child = subprocess.Popen(['sh', '-c', 'read line; echo $line'], stdin=subprocess.PIPE, stdout=file)\n\
-                  child.communicate(b'bytes')";
-    let output = Command::new("python3")
-        .args(["-c", script])
-        .arg(mounted.at("child"))
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{output:?}");
-    assert_eq!(fs::read(far.target.join("child")).unwrap(), b"bytes\n");
-    // the program sees the error
-    fs::create_dir(mounted.at("d")).unwrap();
-    let script = "import os, shutil, sys\nfile = os.open(sys.argv[1], os.O_CREAT | os.O_WRONLY)\n\
-                  shutil.rmtree(sys.argv[2])\nos.close(file)";
-    let output = Command::new("python3")
-        .args(["-c", script])
-        .args([mounted.at("d/lost"), far.target.join("d")])
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("FileNotFoundError"), "{output:?}");
-    mounted.running.as_mut().unwrap().kill();
-    assert_eq!(names(&far.target), ["bash", "child", "created", "sh"]);
-}
-
-#[test]
-fn killed_program_does_not_replace_a_complete_file() {
-    let far = daemon("mount-killed");
-    let test = "killed_program_does_not_replace_a_complete_file";
-    let Some(mut mounted) = Mounted::start(test, &far, &[]) else {
-        return;
-    };
-    let (file, there) = (mounted.at("file"), far.target.join("file"));
-    fs::write(&there, "complete").unwrap();
-    let run = |script: &str| {
-        let script = script.replace("FILE", &file.display().to_string());
-        let script = script.replace("GO", &far.near.at("go").display().to_string());
-        Command::new("sh").args(["-c", &script]).output().unwrap()
-    };
-    for script in [
-        "exec > FILE; echo half; kill -KILL $$",
-        "exec > FILE; echo half; kill -TERM $$",
-        "exec > FILE; kill -KILL $$",
-        // the child, which writes, is killed after its parent has closed the file
-        "rm -f GO; mkfifo GO; exec 3> FILE; sh -c 'read line; echo half; kill -KILL $$' < GO >&3 3>&- & \
-         exec 3>&-; echo go > GO; wait $!",
-        // the opener is killed, and its child goes on
-        "exec > FILE; echo half; (trap '' TERM; kill -KILL $$; echo rest)",
-    ] {
-        run(script);
-        assert_eq!(fs::read(&there).unwrap(), b"complete", "{script}");
-    }
-    // a program that ends by itself, and children of one that do not, decide nothing of the kind
-    for (script, expected) in [
-        ("exec > FILE; echo whole; exit 3", "whole\n"),
-        (
-            "{ echo a; sh -c 'kill -KILL $$'; echo b; } > FILE",
-            "a\nb\n",
-        ),
-    ] {
-        run(script);
-        assert_eq!(fs::read_to_string(&there).unwrap(), expected, "{script}");
-    }
-    let running = mounted.running.take().unwrap();
-    running.signal("TERM");
-    running.finish().assert_succeeded();
-    assert_eq!(fs::read(&there).unwrap(), b"a\nb\n");
-    assert_eq!(names(&far.target), ["file"]);
-}
-
-#[test]
-fn mount_on_a_mount_without_its_program_says_how_to_remove_it() {
-    let far = daemon("mount-stale");
-    let test = "mount_on_a_mount_without_its_program_says_how_to_remove_it";
-    let Some(mut mounted) = Mounted::start(test, &far, &[]) else {
-        return;
-    };
-    mounted.running.as_mut().unwrap().kill();
-    let mut again = far
-        .near
-        .lighthaul(&["mount", &format!("lh://127.0.0.1:{}/", far.port)]);
-    again
-        .arg(&mounted.folder)
-        .args(["--pin", &far.pin, "--key"])
-        .arg(far.near.key());
-    let remedy = format!("fusermount3 -u -z {}", mounted.folder.display());
-    Running::start(again).finish().assert_failed(3, &remedy);
-    let mut remove = Command::new("fusermount3");
-    remove.args(["-u", "-z"]).arg(&mounted.folder);
-    if !lighthaul_testkit::lacks_tool(test, "fusermount3") {
-        assert!(remove.output().unwrap().status.success());
-        assert!(names(&mounted.folder).is_empty());
-    }
-}
-
-/// The list is of a mount whose program is stopped.
-#[test]
-fn list_that_takes_long_delays_no_other_request() {
-    let test = "list_that_takes_long_delays_no_other_request";
-    let slow = daemon("mount-list");
-    let Some(mounted) = Mounted::start(test, &slow, &[]) else {
-        return;
-    };
-    let above = mounted.folder.parent().unwrap().display().to_string();
-    let far = Far::start("mount-list-far", &["--root", &above]);
-    let files = connect(&far, false).unwrap();
-    assert_eq!(files.list(b"mount").unwrap(), []);
-    let stopped = mounted.running.as_ref().unwrap();
-    stopped.signal("STOP");
-    let listing = thread::spawn({
-        let files = files.clone();
-        move || files.list(b"mount").unwrap()
-    });
-    becomes_true("a thread of the daemon waits for the mount", || {
-        let tasks = fs::read_dir(format!("/proc/{}/task", far.daemon.id())).unwrap();
-        tasks.flatten().any(|task| {
-            let call = fs::read_to_string(task.path().join("syscall"));
-            call.is_ok_and(|call| CALLS.iter().any(|number| call.starts_with(number)))
-        })
-    });
-    let found = files.stat(b"", true).map(drop);
-    let was_waiting = !listing.is_finished();
-    stopped.signal("CONT");
-    found.unwrap();
-    assert_eq!(listing.join().unwrap(), []);
-    assert!(was_waiting);
-}
-
-/// Numbers of openat(2), openat2(2) and statx(2), on all kinds of processors that are tested.
-const CALLS: [&str; 5] = ["257 ", "437 ", "332 ", "56 ", "291 "];
 
 #[test]
 fn program_never_reads_a_mixture_of_a_replaced_file() {
@@ -520,6 +371,13 @@ fn last_mode_of_an_open_file_is_kept() {
     file.sync_all().unwrap();
     file.set_permissions(private()).unwrap();
     drop(file);
+    // the close is complete once another program may write the file
+    becomes_true("the file is closed", || {
+        OpenOptions::new()
+            .append(true)
+            .open(mounted.at("late"))
+            .is_ok()
+    });
     assert_eq!(mode("late"), 0o600);
     // bits that a client cannot set stay
     fs::create_dir(far.target.join("shared")).unwrap();
