@@ -4,7 +4,7 @@
 const BAD_DAYS: &[(&str, &str, &[&str])] = &[
     (
         "the remembered rate of the path is too high or too low",
-        include_str!("../src/grid/simulated/bad_days.rs"),
+        include_str!("../src/grid/simulated/tests/bad_days.rs"),
         &[
             "high_remembered_rate_falls_to_the_rate_of_the_path",
             "low_remembered_rate_rises_to_the_rate_of_the_path",
@@ -28,7 +28,7 @@ const BAD_DAYS: &[(&str, &str, &[&str])] = &[
     ),
     (
         "the receiver becomes ten times slower or faster",
-        include_str!("../src/grid/simulated/bad_days.rs"),
+        include_str!("../src/grid/simulated/tests/bad_days.rs"),
         &[
             "rate_follows_a_receiver_that_becomes_ten_times_slower",
             "rate_follows_a_receiver_that_becomes_ten_times_faster_within_two_seconds",
@@ -39,7 +39,7 @@ const BAD_DAYS: &[(&str, &str, &[&str])] = &[
     ),
     (
         "the round-trip time becomes ten times longer",
-        include_str!("../src/grid/simulated/bad_days.rs"),
+        include_str!("../src/grid/simulated/tests/bad_days.rs"),
         &[
             "transfer_continues_on_a_route_ten_times_longer",
             "longer_route_does_not_let_a_transfer_displace_other_flows",
@@ -47,17 +47,17 @@ const BAD_DAYS: &[(&str, &str, &[&str])] = &[
     ),
     (
         "a policer limits the path",
-        include_str!("../src/grid/simulated/bad_days.rs"),
+        include_str!("../src/grid/simulated/tests/bad_days.rs"),
         &["transfer_settles_at_the_rate_of_a_policer"],
     ),
     (
         "the path reorders a twentieth of the packets",
-        include_str!("../src/grid/simulated/bad_days.rs"),
+        include_str!("../src/grid/simulated/tests/bad_days.rs"),
         &["reordering_of_a_twentieth_does_not_slow_a_transfer"],
     ),
     (
         "another flow comes and goes each second",
-        include_str!("../src/grid/simulated/bad_days.rs"),
+        include_str!("../src/grid/simulated/tests/bad_days.rs"),
         &["neighbor_that_comes_and_goes_is_not_starved"],
     ),
     (

@@ -56,6 +56,7 @@ struct Events {
 }
 
 /// Counters of one lane.
+// fields: each counts one thing
 #[derive(Debug, Default)]
 pub struct Counts {
     /// Bytes of complete objects, and of the current one.

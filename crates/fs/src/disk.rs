@@ -429,7 +429,7 @@ impl OutputFile {
         Ok(())
     }
 
-    /// Makes all further writes append to the file, whatever their offset, and whoever else appends to it (`O_APPEND`).
+    /// Makes all further writes append to the file, whatever their offset, also if another program appends to it (`O_APPEND`).
     pub fn append_only(&mut self) -> io::Result<()> {
         // the second descriptor would write at the offset
         self.direct = None;

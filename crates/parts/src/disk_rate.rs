@@ -61,8 +61,9 @@ pub struct DiskRate {
     slow: Option<Disk>,
     /// Window for a slow disk.
     long: Window,
-    /// Time of the latest long windows, and bytes that passed the disks in them, and the number of these in a row in which the disk was slow.
+    /// Time of the latest long windows, and bytes that passed the disks in them.
     moved: [(Duration, u64); WINDOWS],
+    /// Number of long windows in a row in which the disk was slow.
     slow_windows: usize,
     /// Window for a faster disk, and the least backlog in it.
     short: Window,

@@ -66,6 +66,7 @@ pub enum Why {
 }
 
 /// Rate of all lanes.
+// fields: the rules that lower or raise it, and what they know
 #[derive(Clone, Debug)]
 pub struct TransferRate {
     config: RateConfig,

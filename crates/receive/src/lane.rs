@@ -140,6 +140,7 @@ impl ReceiveLane<'_> {
     }
 }
 
+// fields: what the threads of one lane share
 struct ReceiveOwner<'a> {
     threads: &'a ThreadGroup,
     counts: &'a Counts,

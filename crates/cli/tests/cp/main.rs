@@ -58,6 +58,7 @@ mod protocols;
 mod relays;
 mod remote_files;
 mod remote_names;
+mod remote_writes;
 mod resource_limits;
 mod resume;
 mod roots;

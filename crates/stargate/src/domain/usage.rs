@@ -83,7 +83,7 @@ impl Usage {
         account.map_or((0, 0), |account| (account.all, account.held))
     }
 
-    /// Returns true if a child has so many unanswered requests to end a reservation that it gets no further one.
+    /// Returns true if a child has [`UNANSWERED_MAX`] unanswered requests to end a reservation, and gets no further one.
     pub(crate) fn is_silent(&self, child: DomainId) -> bool {
         self.unanswered.get(&child).copied().unwrap_or_default() >= UNANSWERED_MAX
     }

@@ -17,9 +17,7 @@ mod train;
 mod transfer;
 
 #[cfg(test)]
-mod bad_days;
-#[cfg(test)]
-mod protocol_change;
+mod tests;
 
 pub(crate) use scheduled_changes::{Change, Changed};
 pub(crate) use transfer::Simulation;

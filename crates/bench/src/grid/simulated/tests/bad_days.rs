@@ -11,11 +11,11 @@ use lighthaul_session::protocol::Protocol;
 use lighthaul_sim::{HostConfig, LinkConfig, Policer, Reorder};
 use lighthaul_workload::tcp::Algorithm;
 
-use super::super::contests::jain;
-use super::super::point::{Choice, Condition, Point};
-use super::agreement::TransferConfig;
-use super::scheduled_changes::{Change, Changed};
-use super::transfer::{Outcome, Simulation};
+use crate::grid::contests::jain;
+use crate::grid::point::{Choice, Condition, Point};
+use crate::grid::simulated::agreement::TransferConfig;
+use crate::grid::simulated::scheduled_changes::{Change, Changed};
+use crate::grid::simulated::transfer::{Outcome, Simulation};
 
 const MS: Duration = Duration::from_millis(1);
 const TIME: Duration = Duration::from_secs(12);

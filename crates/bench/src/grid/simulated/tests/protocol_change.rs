@@ -10,9 +10,9 @@ use lighthaul_session::protocol::Protocol;
 use lighthaul_sim::LinkConfig;
 use lighthaul_workload::tcp::Algorithm;
 
-use super::super::point::{Choice, Condition, Point};
-use super::scheduled_changes::{Change, Changed};
-use super::transfer::{Outcome, Simulation};
+use crate::grid::point::{Choice, Condition, Point};
+use crate::grid::simulated::scheduled_changes::{Change, Changed};
+use crate::grid::simulated::transfer::{Outcome, Simulation};
 
 const RATE: Rate = Rate::from_mbps(200);
 const RTT: Duration = Duration::from_millis(4);
