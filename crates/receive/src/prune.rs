@@ -56,7 +56,7 @@ impl EntryChecker<'_> {
         let mut listed = BTreeSet::new();
         let (names, root) = (&mut place.source_names, &mut place.root);
         let surplus = names.end_folder(path, there, &mut |path| {
-            listed.extend(item(root, as_path(&path)))
+            listed.extend(item(root, as_path(&path)));
         });
         for gone in surplus {
             let is_listed = |item: &(u64, u64)| listed.contains(item);

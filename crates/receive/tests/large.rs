@@ -84,7 +84,7 @@ fn receiving() {
     let tcp = with_handshake_timeouts(listener.accept().unwrap().0).unwrap();
     let session = Session::start(tcp, Side::Server, &Identity::generate()).unwrap();
     let target = Target {
-        path: env::var(FLAT).map_or(b"/no-such-folder/".to_vec(), String::into_bytes),
+        path: env::var(FLAT).map_or_else(|_| b"/no-such-folder/".to_vec(), String::into_bytes),
         landing: Landing::Inside,
     };
     let target_folder =

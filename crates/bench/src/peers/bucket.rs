@@ -91,16 +91,17 @@ impl Peer for Bucket {
         daemon.words.push("--store".to_owned());
         daemon.words.push(format!("bench=s3://{bucket}"));
         let program = trial.tools.lighthaul.display();
-        let mut script = format!(
+        let wait = format!(
             "{} {} & for _ in $(seq 100); do {program} ls s3://{bucket} >&2 && break; sleep 0.1; done; ",
             server.join(" "),
             folder.display()
         );
-        if self.is_download {
-            // what is there from an earlier run stays
-            script += &format!("{program} cp {} s3://{bucket}/ && ", trial.source());
-        }
-        script += &format!("exec {}", daemon.words.join(" "));
+        // what is there from an earlier run stays
+        let fill = self
+            .is_download
+            .then(|| format!("{program} cp {} s3://{bucket}/ && ", trial.source()));
+        let fill = fill.unwrap_or_default();
+        let script = format!("{wait}{fill}exec {}", daemon.words.join(" "));
         let shell = ["sh", "-c", &script].map(str::to_owned);
         Ok(Service {
             words: [settings("127.0.0.1"), shell.into()].concat(),

@@ -89,7 +89,7 @@ impl User for Notes {
     fn tell(&self, note: &str) {
         let note = c_string(note);
         callback::within(Callback::Note, || {
-            (self.function)(self.data.pointer(), note.as_ptr())
+            (self.function)(self.data.pointer(), note.as_ptr());
         });
     }
 

@@ -1,6 +1,7 @@
 //! Written remote files: their digests, requests that wait, and local programs that append.
 
 use std::fs::{self, OpenOptions};
+use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::thread;
 

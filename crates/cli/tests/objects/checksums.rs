@@ -50,6 +50,9 @@ fn changing(server: &Server, change: fn(Vec<u8>) -> Vec<u8>) -> Proxy {
     })
 }
 
+/// Change of an answer of the server.
+type ChangeAnswer = fn(Vec<u8>) -> Vec<u8>;
+
 #[test]
 fn checksum_of_the_store_decides_about_downloads() {
     let Some(server) = Server::start("checksums") else {
@@ -58,7 +61,7 @@ fn checksum_of_the_store_decides_about_downloads() {
     server.write("f", CONTENT);
     dress(&server.scratch.at("f"), 0o644, 1_600_000_000);
     server.copy(&["f", "s3://data/f"]);
-    let kinds: [(fn(Vec<u8>) -> Vec<u8>, Option<&str>); 4] = [
+    let kinds: [(ChangeAnswer, Option<&str>); 4] = [
         (|answer| answer, Some("CRC-64/NVME")),
         (with_sha256, Some("SHA-256")),
         (without_crc, Some("MD5")),
@@ -100,7 +103,7 @@ fn served_objects_are_compared_by_the_checksum_of_the_store_or_their_bytes() {
     }
     server.copy(&["t/", "s3://data/in/t/"]);
     // none of them is read if the store has checksums
-    let changes: [(fn(Vec<u8>) -> Vec<u8>, usize); 2] = [(|answer| answer, 0), (without_any, 3)];
+    let changes: [(ChangeAnswer, usize); 2] = [(|answer| answer, 0), (without_any, 3)];
     for (change, reads) in changes {
         let proxy = changing(&server, change);
         let daemon = Daemon::start(&server, &proxy.address, &["--read-only"]);

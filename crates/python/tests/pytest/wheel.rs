@@ -1,6 +1,5 @@
 //! The wheel, built as `make wheel` does, but with the library that cargo has built.
 
-use std::env;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -18,16 +17,20 @@ pub(crate) fn install(suite: &Suite) {
         .arg(project().join("Cargo.toml"));
     build.arg("--out").arg(&folder);
     let cargo = project().join("tests/wheel/cargo");
-    let search = env::var("PATH").unwrap();
+    let search = Path::new(env!("CARGO")).parent().unwrap();
     build
-        .env("LIGHTHAUL_TEST_CARGO", env::var("CARGO").unwrap())
+        .env("LIGHTHAUL_TEST_CARGO", env!("CARGO"))
         .env("LIGHTHAUL_TEST_LIBRARY", library(&suite.program))
         .env("LIGHTHAUL_TEST_PROJECT", project())
         .env("LIGHTHAUL_TEST_VERSION", VERSION)
         .env("CARGO", &cargo)
         .env(
             "PATH",
-            format!("{}:{search}", project().join("tests/wheel").display()),
+            format!(
+                "{}:{}:/usr/local/bin:/usr/bin:/bin",
+                project().join("tests/wheel").display(),
+                search.display()
+            ),
         );
     let output = build.output().unwrap();
     assert!(output.status.success(), "{}", text(&output));

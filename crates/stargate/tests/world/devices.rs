@@ -91,9 +91,13 @@ impl Devices {
             };
             let Segment { ingress, egress } = change.segment;
             for (is_out, port) in [(false, ingress), (true, egress)] {
-                let is_there = |segment: &Segment| match is_out {
-                    true => segment.egress == port,
-                    false => segment.ingress == port,
+                let is_there = |segment: &Segment| {
+                    let at = if is_out {
+                        segment.egress
+                    } else {
+                        segment.ingress
+                    };
+                    at == port
                 };
                 let rates = self.rates.values();
                 let rates = rates.filter(|(segment, ..)| is_there(segment));
