@@ -30,6 +30,6 @@ mod network;
 mod tables;
 
 pub use device_config::{DeviceConfig, DriverConfig};
-pub use domain_config::{DomainConfig, Neighbor, read_key};
+pub use domain_config::{DomainConfig, read_key};
 pub use fault::ConfigFault;
 pub use network::Network;

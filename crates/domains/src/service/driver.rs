@@ -5,6 +5,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use lighthaul_base::Instant;
+use lighthaul_domain_links::Transport;
 use lighthaul_io::crypto::identity::Fingerprint;
 use lighthaul_stargate::{
     CalendarResources, Domain, IdPrefix, Key, Outcome, Output, Record, Reservation, Segment,
@@ -19,7 +20,6 @@ use crate::config::DomainConfig;
 use crate::device_thread::DeviceOrders;
 use crate::error::Error;
 use crate::store::RecordStore;
-use crate::transport::Transport;
 use lighthaul_io::host::wall_clock::WallClock;
 
 /// Machine of a domain with its store, devices, callers and links.

@@ -7,6 +7,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use lighthaul_domain_links::{Deliver, Identification, Neighbor, Panicked, Transport, text_of};
 use lighthaul_io::crypto::identity::{Fingerprint, Identity};
 use lighthaul_io::host::panics;
 use lighthaul_stargate::{CalendarResources, Domain, DomainId, Key, Record};
@@ -18,13 +19,12 @@ use super::driver::Driver;
 use super::event::Event;
 use super::handle::Handle;
 use super::places::Places;
-use crate::config::{DomainConfig, Neighbor};
+use crate::config::DomainConfig;
 use crate::device_thread::{DeviceOrders, DeviceReport, DeviceThread, Report};
 use crate::devices::Devices;
-use crate::error::{Error, text_of};
+use crate::error::Error;
 use crate::random::random_seed;
 use crate::store::RecordStore;
-use crate::transport::{Deliver, Identification, Panicked, Transport};
 use lighthaul_io::host::wall_clock::{WallClock, wall_now};
 
 /// Running service of one domain. It stops when this is dropped; devices then keep their rates.
@@ -61,6 +61,7 @@ impl Service {
             identity,
             key,
             neighbors: config.neighbors.clone(),
+            clock_tolerance: config.machine.timing.clock_tolerance,
         };
         let receivers = (deliver(&events, &config.neighbors), panicked(&events));
         let transport = Transport::start(config.listen, known, &receivers)?;
@@ -284,6 +285,7 @@ mod tests {
             key: Fingerprint::of_public(&identity.public()),
             identity: identity.clone(),
             neighbors: BTreeMap::from([(DomainId(other), neighbor)]),
+            clock_tolerance: Duration::from_secs(3),
         }
     }
 
