@@ -26,9 +26,13 @@ pub struct Controller {
     entries: BTreeMap<CircuitId, Entry>,
     /// Circuits at the device that are not wanted, and the times of their removals. They use capacity until then.
     stale: Vec<(InstalledCircuit, Instant)>,
-    /// True after the first inspection of the device.
+    /// True once the device was read. Before, its circuits are not known, and nothing is changed.
     was_inspected: bool,
     inspect_at: Instant,
+    /// Time that the last inspection has taken.
+    inspection_took: Duration,
+    /// True if it failed.
+    has_inspect_failed: bool,
     /// Capacity of decreases whose guard times have not ended. No flow stands for circuits with damaged configurations.
     freed: FreedCapacity<Option<Flow>>,
     /// Time of the last call of [`Controller::poll_work`].
@@ -92,6 +96,8 @@ impl Controller {
             stale: Vec::new(),
             was_inspected: false,
             inspect_at: Instant::ZERO,
+            inspection_took: Duration::ZERO,
+            has_inspect_failed: false,
             freed,
             asked_at: Instant::ZERO,
             events: VecDeque::new(),
@@ -173,8 +179,13 @@ impl Controller {
     /// Returns the work that is due at `now`.
     pub fn poll_work(&mut self, now: Instant) -> Work {
         self.asked_at = now;
-        if !self.was_inspected && self.inspect_at <= now {
-            return Work::Inspect;
+        if !self.was_inspected {
+            let is_due = self.inspect_at <= now;
+            return if is_due {
+                Work::Inspect
+            } else {
+                Work::Wait(self.inspect_at)
+            };
         }
         self.end_finished(now);
         let down = self.changes(now, |installed, wanted| wanted < installed);
@@ -207,7 +218,7 @@ impl Controller {
             return Work::Apply(vec![(id, None)]);
         }
         let till = till.min(self.next_renewal(now));
-        if self.inspect_at <= now && now + INSPECT_TIME <= till {
+        if self.inspect_at <= now && now + self.inspection_took + INSPECT_TIME <= till {
             return Work::Inspect;
         }
         // without enough time before the next change, the inspection follows that change
@@ -304,19 +315,24 @@ impl Controller {
 
     /// Handles the result of an inspection: circuits that differ are set again.
     pub fn handle_inspected(&mut self, now: Instant, answer: Result<Vec<InstalledCircuit>>) {
-        self.was_inspected = true;
+        self.inspection_took = now.since(self.asked_at);
         let standing = match answer {
             Ok(standing) => standing,
             Err(why) => {
                 self.inspect_at = now + RETRY;
+                self.has_inspect_failed = true;
                 self.push_event(Event::InspectFailed(why.to_string()));
                 return;
             }
         };
+        self.was_inspected = true;
         self.inspect_at = now + INSPECT_INTERVAL;
         let found = standing.iter().map(|standing| (standing.id, standing));
         let mut found: BTreeMap<CircuitId, &InstalledCircuit> = found.collect();
         let mut news = Vec::new();
+        if mem::take(&mut self.has_inspect_failed) {
+            news.push(Event::Inspected);
+        }
         let capabilities = self.capabilities;
         for (id, entry) in &mut self.entries {
             let truth = match found.remove(id) {
@@ -566,7 +582,7 @@ fn bps_of(rate: Option<Rate>) -> u64 {
 
 /// Maximum number of queued events.
 pub const EVENTS_MAX: usize = 16_384;
-/// Time that an inspection of a device with many circuits may take before the next change.
+/// Time that an inspection may take before the next change in addition to that of the last one.
 const INSPECT_TIME: Duration = Duration::from_millis(250);
 /// Interval of inspections.
 const INSPECT_INTERVAL: Duration = Duration::from_secs(30);
