@@ -1,7 +1,8 @@
 //! Devices of a domain, which enforce the rates of its circuits.
 //!
 //! - [`contract`]: the interface; [`parallel`]: a thread for each interface
-//! - `driven`: rates of reservations, in the order in which devices may set them; `wanted`: one of them
+//! - `driven`: rates of reservations, in the order in which devices may set them; `wanted`: one of them; `asked`: those
+//!   whose changes are not made yet; `change_fault`: failed changes
 //! - `interfaces`: drivers of `lighthaul-circuit`, and what their devices have; `cleaning`: circuits from before the
 //!   start; `inspections`: circuits that devices have lost;
 //!   `closed_circuits`: circuits that have ended, and are removed later; `guard_times`: capacity that may still be in use after a decrease; `segment_circuit`: circuits of pairs of
@@ -9,6 +10,8 @@
 //! - `shared_link`: links that several circuits share; `link_book`: their capacity; `old_use`: their use by circuits from
 //!   before the start
 
+mod asked;
+mod change_fault;
 mod cleaning;
 mod closed_circuits;
 pub mod contract;
