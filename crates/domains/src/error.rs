@@ -91,6 +91,17 @@ pub enum Error {
         /// Length of the step in seconds.
         secs: u64,
     },
+    /// Wall clock that is far beyond the last run of the service.
+    #[error(
+        "the clock of this host is {days} days beyond the last run of the service, and {lost} paths would count as \
+         ended and be forgotten; synchronize the clock and start again, or, if it is right, start once with --accept-clock"
+    )]
+    ClockBeyond {
+        /// Whole days since the last run.
+        days: u64,
+        /// Number of paths that have ended since then.
+        lost: usize,
+    },
     /// Devices that do not keep up.
     #[error(
         "the devices are {0} changes behind; make them available or faster, and start the service again"

@@ -23,11 +23,14 @@ pub struct Settings {
     pub config: PathBuf,
     /// Path of the socket for local programs.
     pub socket: PathBuf,
+    /// True to start although the clock is far beyond the last run, and paths are forgotten.
+    pub accept_clock: bool,
 }
 
 /// Runs the service of a domain until it is stopped or fails.
 pub fn run(settings: &Settings) -> Result<(), Error> {
     let mut config = DomainConfig::read(&settings.config).map_err(Fault::Domain)?;
+    config.accepts_clock = settings.accept_clock;
     let devices = config.devices.open().map_err(Fault::Domain)?;
     config
         .add_limits(devices.capabilities())

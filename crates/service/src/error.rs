@@ -179,6 +179,7 @@ const fn of_domain(why: &DomainError) -> Code {
         | DomainError::Transport(TransportError::Resources(_))
         | DomainError::Resources(_)
         | DomainError::ClockStep { .. }
+        | DomainError::ClockBeyond { .. }
         | DomainError::DevicesBehind(_) => Code::Io,
         DomainError::Internal(_) => Code::Internal,
         DomainError::Stopped | DomainError::NoOutcome(_) => Code::Stopping,

@@ -52,6 +52,8 @@ pub struct DomainConfig {
     pub devices: DeviceConfig,
     /// Maximum number of requests of local callers that wait for their outcome.
     pub requests_max: usize,
+    /// True to start although the clock is far beyond the last run, and paths are forgotten.
+    pub accepts_clock: bool,
 }
 
 impl DomainConfig {
@@ -96,6 +98,7 @@ impl DomainConfig {
             network,
             devices,
             requests_max: positive("requests_max", table.requests_max, REQUESTS_DEFAULT)?,
+            accepts_clock: false,
         })
     }
 
