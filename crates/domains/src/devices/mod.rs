@@ -1,6 +1,6 @@
 //! Devices of a domain, which enforce the rates of its circuits.
 //!
-//! - [`contract`]: the interface; [`parallel`]: a thread for each interface
+//! - [`contract`]: the interface; [`parallel`]: a thread for each interface; `late_driver`: drivers that are opened later
 //! - `driven`: rates of reservations, in the order in which devices may set them; `wanted`: one of them; `asked`: those
 //!   whose changes are not made yet; `change_fault`: failed changes
 //! - `interfaces`: drivers of `lighthaul-circuit`, and what their devices have; `cleaning`: circuits from before the
@@ -19,6 +19,7 @@ mod driven;
 mod guard_times;
 mod inspections;
 mod interfaces;
+mod late_driver;
 mod link_book;
 mod old_use;
 pub mod parallel;
@@ -27,6 +28,7 @@ mod shared_link;
 mod wanted;
 
 pub use contract::{Carried, DeviceFault, Devices};
+pub(crate) use late_driver::LateDriver;
 pub use parallel::ParallelDevices;
 pub use segment_circuit::SegmentCircuit;
 pub use shared_link::SharedLink;
