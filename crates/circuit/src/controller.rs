@@ -26,9 +26,15 @@ pub struct Controller {
     entries: BTreeMap<CircuitId, Entry>,
     /// Circuits at the device that are not wanted, and the times of their removals. They use capacity until then.
     stale: Vec<(InstalledCircuit, Instant)>,
-    /// True after the first inspection of the device.
+    /// True once the device was read. Before, its circuits are not known, and nothing is changed.
     was_inspected: bool,
     inspect_at: Instant,
+    /// First call of [`Controller::poll_work`].
+    asked_first: Option<Instant>,
+    /// Time that the last successful inspection has taken.
+    inspection_took: Duration,
+    /// True if the last inspection failed.
+    has_inspect_failed: bool,
     /// Capacity of decreases whose guard times have not ended. No flow stands for circuits with damaged configurations.
     freed: FreedCapacity<Option<Flow>>,
     /// Time of the last call of [`Controller::poll_work`].
@@ -92,6 +98,9 @@ impl Controller {
             stale: Vec::new(),
             was_inspected: false,
             inspect_at: Instant::ZERO,
+            asked_first: None,
+            inspection_took: Duration::ZERO,
+            has_inspect_failed: false,
             freed,
             asked_at: Instant::ZERO,
             events: VecDeque::new(),
@@ -173,8 +182,14 @@ impl Controller {
     /// Returns the work that is due at `now`.
     pub fn poll_work(&mut self, now: Instant) -> Work {
         self.asked_at = now;
-        if !self.was_inspected && self.inspect_at <= now {
-            return Work::Inspect;
+        if !self.was_inspected {
+            self.fail_unread(now);
+            let is_due = self.inspect_at <= now;
+            return if is_due {
+                Work::Inspect
+            } else {
+                Work::Wait(self.inspect_at)
+            };
         }
         self.end_finished(now);
         let down = self.changes(now, |installed, wanted| wanted < installed);
@@ -207,7 +222,8 @@ impl Controller {
             return Work::Apply(vec![(id, None)]);
         }
         let till = till.min(self.next_renewal(now));
-        if self.inspect_at <= now && now + INSPECT_TIME <= till {
+        let has_time = now + self.inspection_took + INSPECT_TIME <= till;
+        if self.inspect_at <= now && (has_time || now.since(self.inspect_at) >= INSPECT_PATIENCE) {
             return Work::Inspect;
         }
         // without enough time before the next change, the inspection follows that change
@@ -304,19 +320,25 @@ impl Controller {
 
     /// Handles the result of an inspection: circuits that differ are set again.
     pub fn handle_inspected(&mut self, now: Instant, answer: Result<Vec<InstalledCircuit>>) {
-        self.was_inspected = true;
+        let took = now.since(self.asked_at);
         let standing = match answer {
             Ok(standing) => standing,
             Err(why) => {
                 self.inspect_at = now + RETRY;
+                self.has_inspect_failed = true;
                 self.push_event(Event::InspectFailed(why.to_string()));
                 return;
             }
         };
+        self.was_inspected = true;
+        self.inspection_took = took;
         self.inspect_at = now + INSPECT_INTERVAL;
         let found = standing.iter().map(|standing| (standing.id, standing));
         let mut found: BTreeMap<CircuitId, &InstalledCircuit> = found.collect();
         let mut news = Vec::new();
+        if mem::take(&mut self.has_inspect_failed) {
+            news.push(Event::Inspected);
+        }
         let capabilities = self.capabilities;
         for (id, entry) in &mut self.entries {
             let truth = match found.remove(id) {
@@ -404,6 +426,25 @@ impl Controller {
         entry
             .filter(|entry| entry.stage == Stage::Kept)
             .ok_or_else(|| Misuse::UnknownCircuit(id).into())
+    }
+
+    /// Fails the circuits that begin after the start, and wait for too long for a device that cannot be read. Earlier
+    /// circuits may carry packets.
+    fn fail_unread(&mut self, now: Instant) {
+        let first = *self.asked_first.get_or_insert(now);
+        let late = self.entries.values_mut().filter(|entry| {
+            let begin = entry.circuit.trc.start();
+            entry.stage == Stage::Kept && begin > first && now.since(begin) >= UNREAD_MAX
+        });
+        let fail = |entry: &mut Entry| {
+            entry.stage = Stage::Failed(now);
+            let why = "its device could not be read since the start".to_owned();
+            Event::Failed(entry.circuit.id, why)
+        };
+        let events: Vec<Event> = late.map(fail).collect();
+        for event in events {
+            self.push_event(event);
+        }
     }
 
     fn end_finished(&mut self, now: Instant) {
@@ -566,8 +607,12 @@ fn bps_of(rate: Option<Rate>) -> u64 {
 
 /// Maximum number of queued events.
 pub const EVENTS_MAX: usize = 16_384;
-/// Time that an inspection of a device with many circuits may take before the next change.
+/// Time that an inspection may take before the next change in addition to that of the last one.
 const INSPECT_TIME: Duration = Duration::from_millis(250);
+/// Time after which an inspection that is due is made also without time before the next change.
+const INSPECT_PATIENCE: Duration = Duration::from_mins(5);
+/// Time for which a circuit may wait for a device that was never read.
+const UNREAD_MAX: Duration = Duration::from_mins(3);
 /// Interval of inspections.
 const INSPECT_INTERVAL: Duration = Duration::from_secs(30);
 /// Delay before a failed call is repeated.

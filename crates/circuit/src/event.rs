@@ -31,6 +31,8 @@ pub enum Event {
     StaleRemoved(CircuitId),
     /// The device cannot be inspected.
     InspectFailed(String),
+    /// The device was inspected after failed inspections.
+    Inspected,
     /// The given number of events was dropped because the queue was full.
     Overflow(u64),
 }

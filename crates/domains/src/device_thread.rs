@@ -9,11 +9,12 @@ use std::time::Duration;
 
 use lighthaul_base::Instant;
 use lighthaul_base::trc::Trc;
+use lighthaul_domain_links::text_of;
 use lighthaul_io::host::panics;
 use lighthaul_stargate::{Agent, Key, Segment};
 
 use crate::devices::{Carried, DeviceFault, Devices};
-use crate::error::{Error, text_of};
+use crate::error::Error;
 use crate::priority::run_first;
 use lighthaul_io::host::wall_clock::WallClock;
 

@@ -1,9 +1,8 @@
 //! Errors of the service: what failed, on which object, and what to do.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use lighthaul_io::host::panics::Panic;
+use lighthaul_domain_links::TransportError;
 
 use crate::config::ConfigFault;
 use crate::store::StoreError;
@@ -42,21 +41,9 @@ pub enum Error {
         /// Reason of the failure.
         why: String,
     },
-    /// Neighbor with the key of this domain.
-    #[error(
-        "neighbor {0} has the key of this domain; set key in its [[neighbor]] to the key that its operator names"
-    )]
-    OwnKey(u32),
-    /// Address that cannot be used.
-    #[error(
-        "cannot listen on {address}: {why}; stop the program that uses the address, or change listen"
-    )]
-    Listen {
-        /// Address of the listener.
-        address: SocketAddr,
-        /// Reason of the failure.
-        why: String,
-    },
+    /// Fault of the links to the neighbors.
+    #[error(transparent)]
+    Transport(#[from] TransportError),
     /// Fault of the store.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -104,6 +91,17 @@ pub enum Error {
         /// Length of the step in seconds.
         secs: u64,
     },
+    /// Wall clock that is far beyond the last run of the service.
+    #[error(
+        "the clock of this host is {days} days beyond the last run of the service, and {lost} paths would count as \
+         ended and be forgotten; synchronize the clock and start again, or, if it is right, start once with --accept-clock"
+    )]
+    ClockBeyond {
+        /// Whole days since the last run.
+        days: u64,
+        /// Number of paths that have ended since then.
+        lost: usize,
+    },
     /// Devices that do not keep up.
     #[error(
         "the devices are {0} changes behind; make them available or faster, and start the service again"
@@ -121,15 +119,6 @@ pub enum Error {
          requests_max = {0} is reached; repeat the request later with the same ID"
     )]
     NoOutcome(usize),
-}
-
-/// Returns the part of the program that panicked, and its message.
-pub(crate) fn text_of(panic: Panic) -> String {
-    let error = lighthaul_io::error::Error::from(panic);
-    if let lighthaul_io::error::Error::Internal(text) = &error {
-        return text.clone();
-    }
-    error.to_string()
 }
 
 impl From<ClockStep> for Error {

@@ -1,14 +1,13 @@
-//! Floor 4: service that runs the signaling machine of one domain (`lighthaul-stargate`).
+//! Floor 5: service that runs the signaling machine of one domain (`lighthaul-stargate`).
 //!
 //! ```text
 //!  callers --> service thread --> store (SQLite, one transaction a turn)
 //!                 |   ^     \---> device thread --> a thread for each interface
 //!                 v   |
-//!              transport: one link for each neighbor, TLS 1.3 with pinned keys
+//!              lighthaul-domain-links: one link for each neighbor, TLS 1.3 with pinned keys
 //! ```
 //!
 //! - [`config`]: the configuration file of a domain, checked
-//! - [`transport`]: authenticated connections to the neighbors, and their queues
 //! - [`store`]: durable records; [`devices`]: the devices, as a trait and behind drivers; `device_thread`: their rates
 //!   over time
 //! - [`service`]: the thread of the machine, its callers and its status
@@ -25,7 +24,6 @@ mod priority;
 mod random;
 pub mod service;
 pub mod store;
-pub mod transport;
 
 pub use config::DomainConfig;
 pub use devices::{DeviceFault, Devices, ParallelDevices};

@@ -12,9 +12,10 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use crc_fast::{CrcAlgorithm, checksum};
+use lighthaul_base::Instant;
 use lighthaul_io::host::durable::make_folders;
 use lighthaul_stargate::{DomainId, Key, PortId, Record, Segment};
-use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior, params};
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, TransactionBehavior, params};
 
 /// `SQLite` file of the records of one domain.
 #[derive(Debug)]
@@ -237,6 +238,23 @@ impl RecordStore {
         })
     }
 
+    /// Returns the last time that was noted; none in a store that has noted none.
+    pub fn last_seen(&mut self) -> Result<Option<Instant>, StoreError> {
+        self.with("read", |connection| {
+            let found = connection.query_row(SELECT_SEEN, [], |row| row.get::<_, i64>(0));
+            let nanos = found.optional()?.map(i64::cast_unsigned);
+            Ok(nanos.map(Instant::from_nanos))
+        })
+    }
+
+    /// Notes that the service runs at `now`, in wall-clock time.
+    pub fn note_seen(&mut self, now: Instant) -> Result<(), StoreError> {
+        let nanos = now.as_nanos().cast_signed();
+        self.with("write", |connection| {
+            connection.execute(UPSERT_SEEN, [nanos]).map(drop)
+        })
+    }
+
     fn files_now(&self) -> [Option<(u64, u64)>; 2] {
         [&self.path, &self.log].map(|path| number_of(path))
     }
@@ -407,6 +425,7 @@ const TABLES: &str = "
     CREATE TABLE IF NOT EXISTS devices (
         interface TEXT NOT NULL, ingress INTEGER NOT NULL, egress INTEGER NOT NULL, PRIMARY KEY (interface, ingress, egress)
     ) WITHOUT ROWID;
+    CREATE TABLE IF NOT EXISTS seen (id INTEGER PRIMARY KEY CHECK (id = 1), nanos INTEGER NOT NULL);
 ";
 const INSERT_DOMAIN: &str = "INSERT OR IGNORE INTO domain (id, number, epoch) VALUES (1, ?1, 0)";
 const NEXT_EPOCH: &str = "UPDATE domain SET epoch = epoch + 1 WHERE number = ?1";
@@ -419,6 +438,8 @@ const DELETE_ROUTES: &str = "DELETE FROM routes WHERE key = ?1";
 const SELECT_DEVICES: &str = "SELECT interface, ingress, egress FROM devices";
 const INSERT_DEVICE: &str =
     "INSERT OR IGNORE INTO devices (interface, ingress, egress) VALUES (?1, ?2, ?3)";
+const SELECT_SEEN: &str = "SELECT nanos FROM seen WHERE id = 1";
+const UPSERT_SEEN: &str = "INSERT OR REPLACE INTO seen (id, nanos) VALUES (1, ?1)";
 const DELETE_DEVICE: &str = "DELETE FROM devices WHERE interface = ?1";
 const DELETE: &str = "DELETE FROM records WHERE key = ?1";
 /// Length of the key of a row: source domain, correlation ID, attempt, leg.

@@ -66,6 +66,11 @@ pub struct DomainsServe {
     pub at: SocketArgs,
     #[command(flatten)]
     pub log: LogArgs,
+    /// Accept a clock that is days beyond the last run of the service
+    ///
+    /// Paths that have ended meanwhile by this clock are forgotten. Use it once.
+    #[arg(long, help_heading = "Advanced", hide_short_help = true)]
+    pub accept_clock: bool,
 }
 
 /// Show a domain, its neighbors and the paths through it

@@ -24,7 +24,7 @@ use lighthaul_circuit::controller::{Ending, Event};
 use lighthaul_circuit::driver::Driver;
 use lighthaul_circuit::error as circuit;
 use lighthaul_io::host::clock::Clock;
-use tracing::warn;
+use tracing::{info, warn};
 
 use crate::device_record::DeviceRecord;
 
@@ -87,6 +87,8 @@ pub struct CircuitUpdater<P> {
     /// Time at which the clock of the devices was zero, unless the clock of the host was set since.
     zero: Cell<Timestamp>,
     record: RefCell<DeviceRecord>,
+    /// Last faults of devices that could not be read.
+    unread: RefCell<BTreeMap<String, String>>,
     /// Event that the books could not note yet, since their store fails.
     unnoted: RefCell<Option<(String, Event)>>,
 }
@@ -222,6 +224,7 @@ impl<P: CircuitDevices> CircuitUpdater<P> {
             devices,
             zero: Cell::new(zero),
             record: RefCell::default(),
+            unread: RefCell::default(),
             unnoted: RefCell::default(),
         }
     }
@@ -438,8 +441,25 @@ impl<P: CircuitDevices> CircuitUpdater<P> {
             | Event::Adopted(_, None)
             | Event::Ended(..)
             | Event::Repaired(_)
-            | Event::StaleRemoved(_)
-            | Event::InspectFailed(_) => Ok(()),
+            | Event::StaleRemoved(_) => Ok(()),
+            Event::Inspected => {
+                if self.unread.borrow_mut().remove(interface).is_some() {
+                    info!(interface, "a device can be read again");
+                }
+                Ok(())
+            }
+            Event::InspectFailed(why) => {
+                let before = self.unread.borrow_mut().insert(interface.to_owned(), why.clone());
+                // a fault that is repeated is logged once
+                if before.as_ref() != Some(&why) {
+                    warn!(
+                        interface,
+                        why,
+                        "a device cannot be read; its circuits stay, and it is not known if they carry data"
+                    );
+                }
+                Ok(())
+            }
             Event::Overflow(count) => {
                 warn!("{count} reports of devices were lost, since too many waited for the store");
                 Ok(())

@@ -25,7 +25,7 @@ use lighthaul_booking_client::reservation::ReservationState;
 use lighthaul_calendar::{Link, Topology};
 use lighthaul_circuit::circuit::CircuitId;
 use lighthaul_circuit::driver::{Capabilities, Change, CountedBytes, Driver, InstalledCircuit};
-use lighthaul_circuit::sim_device::{FaultModel, SimDevice};
+use lighthaul_circuit::sim_device::{FaultModel, SimDevice, SimFault};
 use lighthaul_io::host::clock::{Clock, unix_nanos};
 use lighthaul_scheduler::circuits::{Circuits, give_up, with_device_limits};
 use lighthaul_scheduler::device_record::DeviceRecord;
@@ -63,17 +63,14 @@ fn circuit_exists_as_long_as_its_reservation() {
 fn failed_device_fails_its_reservation_and_frees_the_link() {
     let (books, device) = (books(Box::new(Sqlite::in_memory().unwrap())), device());
     let circuits = circuits(&books, &device);
-    device.set_fault_model(FaultModel {
-        latency_max: Duration::ZERO,
-        fail_ppb: 1_000_000_000,
-    });
+    device.fail_change(Some(SimFault::Refused), 0);
     let id = books.reserve(&ada(), &wanted(600, 5000), None).unwrap().id;
     update_until(&circuits, || {
         books.get(&ada(), id).unwrap().state.is_final()
     });
     let failed = books.get(&ada(), id).unwrap();
     assert_eq!(failed.state, ReservationState::Failed);
-    assert!(failed.failure.unwrap().contains("call failed"));
+    assert!(failed.failure.unwrap().contains("simulated fault"));
     let next = books.quote(&ben(), &all_for(1)).unwrap();
     assert!(
         next.steps[0].from <= Timestamp(unix_nanos()),

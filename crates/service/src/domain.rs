@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use lighthaul_domains::config::KnownDevices;
 use lighthaul_domains::control::ControlSocket;
 use lighthaul_domains::{DomainConfig, Service};
 use lighthaul_io::host::interrupt;
@@ -23,12 +24,17 @@ pub struct Settings {
     pub config: PathBuf,
     /// Path of the socket for local programs.
     pub socket: PathBuf,
+    /// True to start although the clock is far beyond the last run, and paths are forgotten.
+    pub accept_clock: bool,
 }
 
 /// Runs the service of a domain until it is stopped or fails.
 pub fn run(settings: &Settings) -> Result<(), Error> {
     let mut config = DomainConfig::read(&settings.config).map_err(Fault::Domain)?;
-    let devices = config.devices.open().map_err(Fault::Domain)?;
+    config.accepts_clock = settings.accept_clock;
+    let mut known = KnownDevices::read(&config.store);
+    let devices = config.devices.open_known(&known).map_err(Fault::Domain)?;
+    known.note(devices.capabilities());
     config
         .add_limits(devices.capabilities())
         .map_err(|why| lighthaul_domains::Error::Config {

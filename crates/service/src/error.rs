@@ -10,6 +10,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use lighthaul_base::Rate;
 use lighthaul_capture::kernel::error::Error as KernelError;
+use lighthaul_domain_links::TransportError;
 use lighthaul_domains::Error as DomainError;
 use lighthaul_domains::control::ControlError;
 use lighthaul_gateway::cluster::{ClusterError, SettingsError};
@@ -168,15 +169,17 @@ const fn of_domain(why: &DomainError) -> Code {
     match why {
         DomainError::ReadConfig { .. } => Code::Open,
         DomainError::Config { .. }
-        | DomainError::OwnKey(_)
+        | DomainError::Transport(TransportError::OwnKey(_))
         | DomainError::Device { .. }
         | DomainError::NoInterface { .. }
         | DomainError::MissingDevices(_) => Code::Usage,
         DomainError::Key { .. } => Code::Permission,
-        DomainError::Listen { .. } => Code::Network,
+        DomainError::Transport(TransportError::Listen { .. }) => Code::Network,
         DomainError::Store(_)
+        | DomainError::Transport(TransportError::Resources(_))
         | DomainError::Resources(_)
         | DomainError::ClockStep { .. }
+        | DomainError::ClockBeyond { .. }
         | DomainError::DevicesBehind(_) => Code::Io,
         DomainError::Internal(_) => Code::Internal,
         DomainError::Stopped | DomainError::NoOutcome(_) => Code::Stopping,

@@ -184,7 +184,7 @@ const WRITERS: [&str; 3] = ["write", "poll_write", "encode"];
 /// Functions that take octets and may fail, but do not decode, with a reason.
 const NOT_DECODERS: [(&str, &str, &str); 13] = [
     (
-        "crates/domains/src/transport/greeting.rs",
+        "crates/domain-links/src/greeting.rs",
         "check",
         "compares octets with those of a greeting, and shows one of them",
     ),

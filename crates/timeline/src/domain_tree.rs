@@ -108,13 +108,27 @@ impl Tree<'_> {
         };
         let name = &neighbor.name;
         let state = match &neighbor.fault {
-            _ if neighbor.connected => "up".to_owned(),
+            _ if neighbor.connected => format!("up{}", clock(neighbor)),
             Some(why) => format!("down: {why}"),
             None => "down".to_owned(),
         };
         format!("{domain} {name}  {state}")
     }
 }
+
+/// Returns the difference of the clock of a neighbor, unless it is short.
+fn clock(neighbor: &NeighborView) -> String {
+    let offset = neighbor.clock_offset_ns.unwrap_or(0);
+    let secs = offset.unsigned_abs() as f64 / 1e9;
+    match offset {
+        _ if secs < OFFSET_SHOWN_SECS => String::new(),
+        1.. => format!(", its clock is {secs:.1} s ahead"),
+        _ => format!(", its clock is {secs:.1} s behind"),
+    }
+}
+
+/// Shortest difference that is shown: a message may take almost as long.
+const OFFSET_SHOWN_SECS: f64 = 1.0;
 
 #[cfg(test)]
 mod tests {
@@ -132,6 +146,7 @@ mod tests {
             sent: 0,
             received: 0,
             dropped: 0,
+            clock_offset_ns: (domain == 2).then_some(-2_340_000_000),
             fault: (domain == 3).then(|| "the connection failed".to_owned()),
         };
         let link = |port: u32, from: u32, to: u32| LinkView {
@@ -160,7 +175,7 @@ mod tests {
         };
         let expected = [
             "1 campus  key sha256:00, start 2",
-            "├─ 12 ─ 2 n2  up",
+            "├─ 12 ─ 2 n2  up, its clock is 2.3 s behind",
             "│       ├─ 23 ─ 3 (drawn elsewhere)",
             "│       └─ 24 ─ 4",
             "├─ 13 ─ 3 n3  down: the connection failed",

@@ -1,4 +1,4 @@
-//! Floor 5: calendars of links, and paths across domains, as pictures and in a terminal.
+//! Floor 6: calendars of links, and paths across domains, as pictures and in a terminal.
 //!
 //! - [`axis`]: the time axis; [`label`]: rates as text
 //! - [`chart`]: calendars as a picture; [`blocks`]: one calendar in a terminal

@@ -5,14 +5,12 @@
 //! - [`shaper`]: the driver
 //! - [`tc_object`]: traffic-control objects of an interface
 //! - `filter`: BPF program that selects the packets of a circuit
-//! - `htb`: classes and their rates
-//! - `netlink`: requests to the kernel, encoded by `lighthaul_kernel::tc_message`
+//! - `netlink`: requests to the kernel, encoded by `lighthaul_kernel::tc_message` and `lighthaul_kernel::htb`
 
 pub mod shaper;
 pub mod tc_object;
 
 mod filter;
-mod htb;
 mod netlink;
 
 pub use shaper::Shaper;

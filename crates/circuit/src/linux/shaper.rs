@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use lighthaul_base::Rate;
+use lighthaul_kernel::htb::{self, Class, TCA_KIND, TCA_OPTIONS};
 use lighthaul_kernel::tc_message::{Message, Subject};
 use rustix::io;
 
@@ -23,7 +24,6 @@ use crate::driver::{Capabilities, Change, CountedBytes, Driver, InstalledCircuit
 use crate::error::{Conflict, Error, Misuse, Result, Task};
 use crate::flow::Flow;
 use crate::linux::filter::Label;
-use crate::linux::htb::{self, Class, TCA_KIND, TCA_OPTIONS};
 use crate::linux::netlink::Netlink;
 use crate::linux::tc_object::{RTM_NEWQDISC, RTM_NEWTCLASS, RTM_NEWTFILTER, TCA_BPF_OPS, TcObject};
 

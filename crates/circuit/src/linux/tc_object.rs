@@ -1,12 +1,12 @@
 //! Traffic-control objects in messages of the kernel, as far as the shaper creates or reads them.
 
 use lighthaul_base::Rate;
+use lighthaul_kernel::htb::{self, Class, TCA_KIND, TCA_OPTIONS};
 use lighthaul_kernel::tc_message::Reply;
 
 use crate::circuit::CircuitId;
 use crate::flow::Flow;
 use crate::linux::filter::{Found, Label};
-use crate::linux::htb::{self, Class, TCA_KIND, TCA_OPTIONS};
 
 /// Traffic-control object.
 #[derive(Clone, Debug, PartialEq, Eq)]

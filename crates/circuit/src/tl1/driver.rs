@@ -4,14 +4,17 @@
 //! channel in use is a cross-connect. An increase adds channels, and a decrease removes the last ones, so packets pass
 //! in all others. A switch does not tell packets apart: the flow of a circuit is only recorded.
 //!
+//! The changes of one call first connect all their channels. Then the light of all has the same time to settle.
+//!
 //! A failed increase is taken back, and a failed decrease or removal is completed, at the next contact with the switch.
 //! Cross-connects that are not in the record belong to other clients, and are never removed.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use lighthaul_base::Rate;
+use lighthaul_base::{Instant, Rate};
 use lighthaul_io::host::clock::Clock;
+use tracing::warn;
 
 use crate::circuit::CircuitId;
 use crate::driver::{Capabilities, Change, CountedBytes, Driver, InstalledCircuit, Layer};
@@ -30,6 +33,15 @@ pub struct Tl1 {
     capabilities: Capabilities,
     switch: Switch,
     record: RecordFile,
+    /// Channels of the present call that are connected, and whose light is not checked yet.
+    unchecked: Vec<CrossConnect>,
+}
+
+/// Change whose channels are connected.
+struct Connected {
+    id: CircuitId,
+    /// Channels to add.
+    added: Result<Vec<CrossConnect>>,
 }
 
 impl Tl1 {
@@ -52,6 +64,7 @@ impl Tl1 {
             capabilities,
             switch: Switch::new(clock, config.clone()),
             record: RecordFile::open(path)?,
+            unchecked: Vec::new(),
         })
     }
 
@@ -64,15 +77,15 @@ impl Tl1 {
         interfaces.map(open).collect()
     }
 
-    /// Changes the number of channels of a circuit.
-    fn change(&mut self, change: &Change<'_>) -> Result<()> {
+    /// Removes channels of a circuit, or connects more. Returns those that it gets once their light is checked.
+    fn connect(&mut self, change: &Change<'_>) -> Result<Vec<CrossConnect>> {
         let id = change.circuit.id;
         self.check_rate(change)?;
         let wanted = self.channels_for(change.rate);
         self.prepare(change, wanted)?;
         if wanted == 0 && !self.record.content().has_leftovers(id) {
             // nothing changes at the switch
-            return Ok(());
+            return Ok(Vec::new());
         }
         self.finish_leftovers(id)?;
         let held = self.channels_of(id);
@@ -122,15 +135,16 @@ impl Tl1 {
         })
     }
 
-    /// Adds channels to a circuit: all of them, or none.
-    fn extend(&mut self, id: CircuitId, count: usize) -> Result<()> {
+    /// Connects further channels for a circuit: all of them, or none.
+    fn extend(&mut self, id: CircuitId, count: usize) -> Result<Vec<CrossConnect>> {
         if count == 0 {
-            return Ok(());
+            return Ok(Vec::new());
         }
         let mut left: VecDeque<CrossConnect> = self.reserve(id, count)?.into();
         let mut made = Vec::new();
         while let Some(channel) = left.pop_front() {
-            let Err(NotConnected { why, may_be_made }) = self.light(&channel) else {
+            let connected = self.switch.connect(&channel, false);
+            let Err(NotConnected { why, may_be_made }) = connected else {
                 made.push(channel);
                 continue;
             };
@@ -157,14 +171,32 @@ impl Tl1 {
                 }
             }
         }
-        self.record.edit(|record| {
-            for channel in &made {
-                record.forget(channel);
+        self.unchecked.extend(made.iter().cloned());
+        Ok(made)
+    }
+
+    /// Checks the light of changes, and records their channels.
+    fn check_all(&mut self, changes: Vec<Connected>) -> Vec<Result<()>> {
+        // a reading may be from before the light has settled
+        let settled = self.switch.clock().now() + self.capabilities.guard().min(SETTLE_MAX);
+        let check = |Connected { id, added }| {
+            let added: Vec<CrossConnect> = added?;
+            self.unchecked.retain(|one| !added.contains(one));
+            for channel in &added {
+                if let Err(why) = self.check_power(channel, settled) {
+                    // a failure is repeated at the next contact
+                    let _ = self.remove_leftovers();
+                    return Err(self.refused(channel, why));
+                }
             }
-            if let Some(circuit) = record.circuits.get_mut(&id) {
-                circuit.channels.extend(made);
-            }
-        })
+            self.record.edit(|record| {
+                added.iter().for_each(|channel| record.forget(channel));
+                if let Some(circuit) = record.circuits.get_mut(&id) {
+                    circuit.channels.extend(added);
+                }
+            })
+        };
+        changes.into_iter().map(check).collect()
     }
 
     /// Chooses free channels, and records them as leftovers until they are in use.
@@ -200,22 +232,12 @@ impl Tl1 {
         })
     }
 
-    /// Makes the cross-connect of a channel, and checks the power of its light.
-    fn light(&mut self, channel: &CrossConnect) -> std::result::Result<(), NotConnected> {
-        self.switch.connect(channel, false)?;
-        self.check_power(channel).map_err(|why| NotConnected {
-            why,
-            may_be_made: true,
-        })
-    }
-
-    fn check_power(&mut self, channel: &CrossConnect) -> switch::Result<()> {
+    /// Checks the power of light at a channel, which may be low until `settled`.
+    fn check_power(&mut self, channel: &CrossConnect, settled: Instant) -> switch::Result<()> {
         let Some(min_dbm) = self.switch.config().power_min_dbm else {
             return Ok(());
         };
         let clock = self.switch.clock();
-        // a reading may be from before the light has settled
-        let settled = clock.now() + self.capabilities.guard().min(SETTLE_MAX);
         loop {
             let is_last = clock.now() >= settled;
             let power_dbm = self.switch.power_dbm(channel)?;
@@ -250,7 +272,9 @@ impl Tl1 {
 
     /// Removes leftovers from the switch, then from the record. Returns the reason for which a leftover remains.
     fn remove_leftovers(&mut self) -> Result<Option<SwitchFault>> {
-        let leftovers = self.record.content().leftovers.clone();
+        let leftovers = self.record.content().leftovers.iter();
+        let leftovers = leftovers.filter(|one| !self.unchecked.contains(&one.cross_connect));
+        let leftovers: Vec<Leftover> = leftovers.cloned().collect();
         let mut gone = Vec::new();
         let (mut denied, mut broken) = (None, None);
         for Leftover { cross_connect, .. } in leftovers {
@@ -281,6 +305,27 @@ impl Tl1 {
             .filter(is_other)
             .cloned()
             .collect()
+    }
+
+    /// Logs channels that are in use although there was no record at the start. The record may be lost: a driver without
+    /// it takes its own cross-connects for those of another client.
+    fn warn_of_lost_record(&mut self) {
+        let Some(path) = self.record.take_missing() else {
+            return;
+        };
+        let is_used =
+            |found: &&CrossConnect| self.channels.iter().any(|one| found.conflicts_with(one));
+        let used = self.switch.found().iter().filter(is_used);
+        let used: Vec<String> = used.map(ToString::to_string).collect();
+        if !used.is_empty() {
+            warn!(
+                interface = self.interface,
+                cross_connects = used.join(", "),
+                "the switch uses channels of an interface without a record; if {} was lost, put it back from a backup and \
+                 start again, or remove these cross-connects by hand",
+                path.display()
+            );
+        }
     }
 
     /// Returns the error of a channel that could not be connected.
@@ -337,7 +382,18 @@ impl Driver for Tl1 {
 
     fn apply(&mut self, changes: &[Change<'_>]) -> Vec<Result<()>> {
         self.switch.begin();
-        changes.iter().map(|change| self.change(change)).collect()
+        let (mut results, mut connected) = (Vec::new(), Vec::<Connected>::new());
+        for change in changes {
+            let id = change.circuit.id;
+            if connected.iter().any(|one| one.id == id) {
+                // a change of a circuit follows its earlier ones
+                results.extend(self.check_all(std::mem::take(&mut connected)));
+            }
+            let added = self.connect(change);
+            connected.push(Connected { id, added });
+        }
+        results.extend(self.check_all(connected));
+        results
     }
 
     fn remove(&mut self, id: CircuitId) -> Result<()> {
@@ -356,6 +412,7 @@ impl Driver for Tl1 {
     fn inspect(&mut self) -> Result<Vec<InstalledCircuit>> {
         self.switch.begin();
         self.switch.read().map_err(|why| self.failed(why))?;
+        self.warn_of_lost_record();
         self.remove_leftovers()?;
         let circuits = self.record.content().circuits.iter();
         Ok(circuits

@@ -20,6 +20,8 @@ use crate::tl1::cross_connect::CrossConnect;
 pub(super) struct RecordFile {
     path: PathBuf,
     record: Record,
+    /// True if there was no file at the start.
+    was_missing: bool,
 }
 
 /// Circuits of an interface.
@@ -54,6 +56,7 @@ impl RecordFile {
     /// Reads the record at `path`. A missing file is an empty record.
     pub(super) fn open(path: PathBuf) -> Result<Self> {
         let octets = durable::read(&path, BYTES_MAX).map_err(|why| failed(&path, &why))?;
+        let was_missing = octets.is_none();
         let record = match octets {
             None => Record {
                 version: VERSION,
@@ -66,7 +69,16 @@ impl RecordFile {
             let why = format!("version {} is unknown", record.version);
             return Err(failed(&path, &why));
         }
-        Ok(Self { path, record })
+        Ok(Self {
+            path,
+            record,
+            was_missing,
+        })
+    }
+
+    /// Returns the path of the file that was missing at the start, once.
+    pub(super) fn take_missing(&mut self) -> Option<&Path> {
+        std::mem::take(&mut self.was_missing).then_some(&*self.path)
     }
 
     /// Returns the content.

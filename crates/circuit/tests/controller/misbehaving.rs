@@ -236,3 +236,128 @@ fn all_circuits_are_released_at_once() {
         world.events
     );
 }
+
+/// Makes all calls of a device fail, or none.
+fn fail(world: &World, is_failing: bool) {
+    world.device.set_fault_model(FaultModel {
+        latency_max: Duration::ZERO,
+        fail_ppb: if is_failing { 1_000_000_000 } else { 0 },
+    });
+}
+
+#[test]
+fn device_that_was_never_read_keeps_its_circuits() {
+    let mut world = World::calm();
+    // one circuit continues, another one is not wanted, and a third one begins
+    world.device.install(standing(1, 300));
+    world.device.install(standing(7, 600));
+    world.put(circuit(1, "0s-90s 300M"));
+    world.put(circuit(2, "0s-90s 700M"));
+    fail(&world, true);
+    world.run(at(39_999));
+    let calls_before = world.device.take_calls();
+    assert!(calls_before.is_empty(), "{calls_before:?}");
+    let failed = |event: &&Event| matches!(event, Event::InspectFailed(_));
+    assert_eq!(
+        world.events.iter().filter(failed).count(),
+        world.events.len()
+    );
+    assert_eq!(world.events.len(), 4);
+    fail(&world, false);
+    world.run(at(60_000));
+    let rate = |id| world.rate_at(CircuitId(id), world.now);
+    assert_eq!(rate(1), Some(Rate::from_mbps(300)));
+    assert_eq!(rate(2), Some(Rate::from_mbps(700)));
+    assert_eq!(rate(7), None);
+    // the circuit that continues was never dark, and no sum was too high
+    for (_, rates) in world.history.iter().filter(|(time, _)| *time >= at(40_000)) {
+        assert_eq!(rates[&CircuitId(1)], Some(Rate::from_mbps(300)));
+        let sum: u64 = rates.values().flatten().map(|rate| rate.as_bps()).sum();
+        assert!(sum <= 1_000_000_000, "{sum}");
+    }
+}
+
+#[test]
+fn circuit_that_begins_at_a_device_that_is_never_read_fails_after_three_minutes() {
+    let mut world = World::calm();
+    world.put(circuit(1, "0s-900s 300M"));
+    world.put(circuit(2, "10s-900s 300M"));
+    fail(&world, true);
+    world.run(at(189_000));
+    let failed = |world: &World| {
+        let failed = world.events.iter().filter_map(|event| match event {
+            Event::Failed(id, why) => Some((*id, why.contains("could not be read"))),
+            _ => None,
+        });
+        failed.collect::<Vec<_>>()
+    };
+    assert_eq!(failed(&world), []);
+    world.run(at(201_000));
+    // the first circuit may carry packets since before the start
+    assert_eq!(failed(&world), [(CircuitId(2), true)]);
+    fail(&world, false);
+    world.run(at(300_000));
+    let rate = |id| world.rate_at(CircuitId(id), world.now);
+    assert_eq!((rate(1), rate(2)), (Some(Rate::from_mbps(300)), None));
+    assert_eq!(failed(&world).len(), 1);
+}
+
+#[test]
+fn busy_device_is_inspected_after_five_minutes() {
+    let mut controller = Controller::new(capabilities()).unwrap();
+    assert_eq!(controller.poll_work(at(0)), Work::Inspect);
+    // the list of this device takes longer than the time between two changes
+    controller.handle_inspected(at(5000), Ok(Vec::new()));
+    let steps: Vec<String> = (0..400)
+        .map(|nth| format!("{}s-{}s {}M", nth + 6, nth + 7, 100 + nth % 2))
+        .collect();
+    let circuit = circuit(1, &steps.join(", "));
+    controller.put(at(5000), circuit, Instant::NEVER).unwrap();
+    let mut inspected = Vec::new();
+    let mut now = at(5000);
+    while now < at(400_000) {
+        match controller.poll_work(now) {
+            Work::Apply(changes) => {
+                for (id, rate) in changes {
+                    controller.handle_applied(now, id, rate, Ok(()));
+                }
+            }
+            Work::Remove(id) => controller.handle_removed(now, id, Ok(())),
+            Work::Inspect => {
+                inspected.push(now);
+                now += Duration::from_secs(5);
+                controller.handle_inspected(now, Err(Misuse::UnknownCircuit(CircuitId(9)).into()));
+            }
+            Work::Wait(till) => now = till,
+        }
+    }
+    assert_eq!(inspected.first(), Some(&at(335_000)), "{inspected:?}");
+}
+
+#[test]
+fn inspection_that_took_long_needs_as_long_before_the_next_change() {
+    // the first inspection takes five seconds, and changes follow each other each second until half a minute has passed
+    let mut controller = Controller::new(capabilities()).unwrap();
+    assert_eq!(controller.poll_work(at(0)), Work::Inspect);
+    controller.handle_inspected(at(5000), Ok(Vec::new()));
+    controller
+        .put(
+            at(5000),
+            circuit(1, "0s-40s 100M, 40s-90s 50M"),
+            Instant::NEVER,
+        )
+        .unwrap();
+    let work = |controller: &mut Controller, millis| loop {
+        match controller.poll_work(at(millis)) {
+            Work::Apply(changes) => {
+                for (id, rate) in changes {
+                    controller.handle_applied(at(millis), id, rate, Ok(()));
+                }
+            }
+            work => break work,
+        }
+    };
+    assert_eq!(work(&mut controller, 5000), Work::Wait(at(35_000)));
+    assert_eq!(work(&mut controller, 35_000), Work::Wait(at(40_000)));
+    assert_eq!(work(&mut controller, 40_000), Work::Inspect);
+}

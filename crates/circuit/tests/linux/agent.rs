@@ -59,6 +59,7 @@ pub(crate) fn lateness(events: &[Event]) -> Vec<Duration> {
         | Event::Adopted(..)
         | Event::StaleRemoved(_)
         | Event::InspectFailed(_)
+        | Event::Inspected
         | Event::Overflow(_) => None,
     });
     late.collect()

@@ -173,6 +173,32 @@ fn cross_connect_of_another_client_since_the_last_list_is_kept() {
 }
 
 #[test]
+fn light_of_all_channels_of_a_call_settles_at_the_same_time() {
+    let lines = format!("{PATIENT}\npower_min_dbm = -20.0");
+    let mut testbed = Testbed::with(Vendor::Glimmerglass, &lines);
+    // no channel has light before all are connected
+    testbed.switch.light_from(4);
+    let rates = [(1, 1), (2, 2), (3, 1)];
+    let results = testbed.set_all(&rates);
+    assert!(results.iter().all(Result::is_ok), "{results:?}");
+    assert_eq!(testbed.inspect().unwrap(), BTreeMap::from(rates));
+}
+
+#[test]
+fn weak_light_of_one_circuit_keeps_the_others_of_its_call() {
+    let lines = format!("{PATIENT}\npower_min_dbm = -20.0");
+    let mut testbed = Testbed::with(Vendor::Glimmerglass, &lines);
+    testbed.switch.set_power("20001", "-31.25");
+    // the second circuit has weak light at its first channel
+    let results = testbed.set_all(&[(1, 1), (2, 2), (3, 1)]);
+    let is_ok: Vec<bool> = results.iter().map(Result::is_ok).collect();
+    assert_eq!(is_ok, [true, false, true], "{results:?}");
+    let left = testbed.inspect().unwrap();
+    assert_eq!((left[&1], left[&2], left[&3]), (1, 0, 1));
+    assert_eq!(testbed.switch.ours(), testbed.channels(&[0, 3]));
+}
+
+#[test]
 fn weak_light_is_a_failure_that_names_port_and_power() {
     let lines = format!("{PATIENT}\npower_min_dbm = -20.0");
     let mut testbed = Testbed::with(Vendor::Glimmerglass, &lines);

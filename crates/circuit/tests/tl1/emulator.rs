@@ -46,6 +46,8 @@ struct State {
     chaos: Option<(Rng, u64)>,
     /// Power of light at output ports.
     power: BTreeMap<String, &'static str>,
+    /// Number of cross-connects from which on light passes.
+    lit_from: usize,
     /// Commands of each connection.
     log: Vec<Vec<String>>,
     /// Record of the driver, and its content with the cross-connects before and after each command.
@@ -68,6 +70,7 @@ impl Emulator {
                 faults: VecDeque::new(),
                 chaos: None,
                 power: BTreeMap::new(),
+                lit_from: 0,
                 log: Vec::new(),
                 watched: None,
                 moments: Vec::new(),
@@ -119,6 +122,11 @@ impl Emulator {
 
     pub(crate) fn set_power(&self, port: &str, power: &'static str) {
         self.state().power.insert(port.to_owned(), power);
+    }
+
+    /// Lets no light pass until the switch has this number of cross-connects.
+    pub(crate) fn light_from(&self, cross_connects: usize) {
+        self.state().lit_from = cross_connects;
     }
 
     /// Makes a cross-connect as another client. Returns false if its ports are in use.
@@ -358,7 +366,9 @@ impl Emulator {
                 name = id(patch)
             ),
             Vendor::Glimmerglass => {
-                let power = state.power.get(to).copied().unwrap_or("-6.762");
+                let is_lit = state.patches.len() >= state.lit_from;
+                let power = if is_lit { "-6.762" } else { "-40.000" };
+                let power = state.power.get(to).copied().unwrap_or(power);
                 format!(
                     "\"GGN:IPORTID={from},IPORTNAME=,OPORTID={to},OPORTNAME=,CONNID=0,CONNSTATE=steady,CONNCAUSE=none,\
                      INPWR=-5.873,OUTPWR={power},PWRLOSS=0.889\""

@@ -1,6 +1,7 @@
 //! Changes at a switch that misbehaves.
 
 use std::fs;
+use std::sync::Arc;
 
 use lighthaul_circuit::circuit::CircuitId;
 use lighthaul_circuit::driver::{Change, Driver};
@@ -278,4 +279,42 @@ fn killed_driver_leaves_no_cross_connect_behind() {
             assert_eq!(testbed.switch.ours(), testbed.channels(&[]), "moment {nth}");
         }
     }
+}
+
+/// Returns the warnings about a missing record that an inspection logs.
+fn warnings(testbed: &mut Testbed) -> Vec<String> {
+    let path = testbed.record().with_extension("log");
+    let file = Arc::new(fs::File::create(&path).unwrap());
+    let logs = tracing_subscriber::fmt().with_writer(file).finish();
+    tracing::subscriber::with_default(logs, || {
+        // another thread without a subscriber may have turned the message off
+        tracing::callsite::rebuild_interest_cache();
+        testbed.inspect().unwrap();
+        testbed.inspect().unwrap();
+    });
+    let log = fs::read_to_string(path).unwrap();
+    let lines = log.lines().filter(|line| line.contains("without a record"));
+    lines.map(str::to_owned).collect()
+}
+
+#[test]
+fn channels_in_use_without_a_record_are_logged_once() {
+    let mut testbed = Testbed::new(Vendor::Calient);
+    assert_eq!(
+        warnings(&mut testbed),
+        [""; 0],
+        "nothing is lost at a first start"
+    );
+    testbed.set(1, 2).unwrap();
+    testbed.restart();
+    assert_eq!(warnings(&mut testbed), [""; 0]);
+    testbed.driver = None;
+    fs::remove_file(testbed.record()).unwrap();
+    testbed.restart();
+    let lines = warnings(&mut testbed);
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    assert!(
+        lines[0].contains("1.1.0") && lines[0].contains("wan.json"),
+        "{lines:?}"
+    );
 }

@@ -122,6 +122,16 @@ impl Testbed {
         self.driver().apply(&[change]).remove(0)
     }
 
+    /// Gives circuits the rates of some channels in one call.
+    pub(crate) fn set_all(&mut self, rates: &[(u64, u64)]) -> Vec<Result<()>> {
+        let circuits = rates.iter().map(|(id, channels)| {
+            let rate = Rate::from_bps(channels * CHANNEL);
+            (circuit(*id), rate)
+        });
+        let circuits: Vec<_> = circuits.collect();
+        self.driver().apply(&Change::list(&circuits))
+    }
+
     /// Returns the number of channels of each circuit.
     pub(crate) fn inspect(&mut self) -> Result<BTreeMap<u64, u64>> {
         let circuits = self.driver().inspect()?;

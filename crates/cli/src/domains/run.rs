@@ -87,6 +87,7 @@ fn run_service(args: &DomainsServe) -> Result<(), Error> {
     domain::run(&Settings {
         config: args.config.clone(),
         socket: socket(&args.at),
+        accept_clock: args.accept_clock,
     })
 }
 

@@ -40,6 +40,36 @@ fn systemd_units_start_valid_commands() {
 }
 
 #[test]
+fn units_are_started_again_for_as_long_as_it_takes() {
+    for name in UNITS {
+        let unit = unit(name);
+        let (head, service) = unit.split_once("[Service]").unwrap();
+        assert!(head.contains("\nStartLimitIntervalSec=0\n"), "{name}");
+        assert!(
+            service.contains("\nRestart=on-failure\nRestartSec=1\n"),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn services_with_times_of_bookings_start_after_the_clock_is_right() {
+    for name in ["lighthaul-domain.service", "lighthaul-scheduler.service"] {
+        let unit = unit(name);
+        for key in ["After=", "Wants="] {
+            let line = unit
+                .lines()
+                .find_map(|line| line.strip_prefix(key))
+                .unwrap();
+            assert!(
+                line.split(' ').any(|one| one == "time-sync.target"),
+                "{name}"
+            );
+        }
+    }
+}
+
+#[test]
 fn systemd_accepts_the_units() {
     let test = "systemd_accepts_the_units";
     if lacks_tool(test, "systemd-analyze") {

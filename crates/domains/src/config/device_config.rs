@@ -7,6 +7,7 @@ use std::time::Duration;
 use lighthaul_base::Rate;
 use lighthaul_calendar::LinkId;
 use lighthaul_circuit::driver::Driver;
+use lighthaul_circuit::error::{self as circuit, Cause, Misuse};
 use lighthaul_circuit::exec::Exec;
 use lighthaul_circuit::exec::config::Config as ExecConfig;
 use lighthaul_circuit::linux::Shaper;
@@ -15,9 +16,10 @@ use lighthaul_io::host::clock::Clock;
 use lighthaul_stargate::{PortId, Segment};
 
 use super::fault::ConfigFault;
+use super::known_devices::KnownDevices;
 use super::network::Network;
 use super::tables::{CircuitTable, DeviceTable};
-use crate::devices::{ParallelDevices, SegmentCircuit, SharedLink};
+use crate::devices::{LateDriver, ParallelDevices, SegmentCircuit, SharedLink};
 use crate::error::Error;
 
 /// Devices by interface, and circuits by pair of ports.
@@ -142,33 +144,26 @@ impl DeviceConfig {
 
     /// Opens the drivers. Reservations of a pair of ports without a circuit fail when they start.
     pub fn open(&self) -> Result<ParallelDevices, Error> {
+        self.open_known(&KnownDevices::default())
+    }
+
+    /// Does the same. A device with known capabilities that cannot be opened is opened later, unless its configuration is
+    /// at fault.
+    pub fn open_known(&self, known: &KnownDevices) -> Result<ParallelDevices, Error> {
         let mut drivers = BTreeMap::new();
-        let mut switches = BTreeMap::new();
         for (interface, config) in &self.drivers {
-            let failed = |why: lighthaul_circuit::error::Error| Error::Device {
-                interface: interface.clone(),
-                why: why.to_string(),
-            };
-            let driver: Box<dyn Driver> = match config {
-                DriverConfig::Linux(capacity) => {
-                    Box::new(Shaper::open(interface, *capacity).map_err(failed)?)
-                }
-                DriverConfig::Exec(config) => {
-                    Box::new(Exec::open(Clock::start(), config.clone()).map_err(failed)?)
-                }
-                DriverConfig::Tl1(file) => {
-                    // one switch has the drivers of all its interfaces
-                    if !switches.contains_key(file) {
-                        let opened = open_switch(file).map_err(failed)?;
-                        switches.insert(file.clone(), opened);
-                    }
-                    let switch = switches.get_mut(file);
-                    let found = switch.and_then(|switch| switch.remove(interface));
-                    let driver = found.ok_or_else(|| Error::NoInterface {
-                        interface: interface.clone(),
-                        file: file.clone(),
-                    })?;
-                    Box::new(driver)
+            let driver = match open_one(interface, config) {
+                Ok(driver) => driver,
+                Err(why) => {
+                    let can = known
+                        .of(interface)
+                        .filter(|_| why.cause() != Cause::Request);
+                    let Some(can) = can else {
+                        return Err(refused(interface, config, &why));
+                    };
+                    let (name, config) = (interface.clone(), config.clone());
+                    let open = Box::new(move || open_one(&name, &config));
+                    Box::new(LateDriver::new((interface, can), open, &why))
                 }
             };
             drivers.insert(interface.clone(), driver);
@@ -177,11 +172,31 @@ impl DeviceConfig {
     }
 }
 
-/// Connects to a switch. Returns the drivers of its interfaces.
-fn open_switch(file: &Path) -> lighthaul_circuit::error::Result<BTreeMap<String, Tl1>> {
-    let config = SwitchConfig::read(file)?;
-    let drivers = Tl1::open_all(Clock::start(), &config)?;
-    Ok(drivers.into_iter().collect())
+/// Opens the driver of an interface.
+fn open_one(interface: &str, config: &DriverConfig) -> circuit::Result<Box<dyn Driver>> {
+    Ok(match config {
+        DriverConfig::Linux(capacity) => Box::new(Shaper::open(interface, *capacity)?),
+        DriverConfig::Exec(config) => Box::new(Exec::open(Clock::start(), config.clone())?),
+        DriverConfig::Tl1(file) => {
+            let config = SwitchConfig::read(file)?;
+            Box::new(Tl1::open(Clock::start(), &config, interface)?)
+        }
+    })
+}
+
+/// Returns the error of a device that cannot be opened.
+fn refused(interface: &str, config: &DriverConfig, why: &circuit::Error) -> Error {
+    let interface = interface.to_owned();
+    match (config, why) {
+        (DriverConfig::Tl1(file), circuit::Error::Misuse(Misuse::UnknownInterface { .. })) => {
+            let file = file.clone();
+            Error::NoInterface { interface, file }
+        }
+        _ => Error::Device {
+            interface,
+            why: why.to_string(),
+        },
+    }
 }
 
 fn driver(table: &DeviceTable, folder: &Path) -> Result<DriverConfig, ConfigFault> {

@@ -10,8 +10,8 @@ use std::time::Duration;
 use lighthaul_base::Instant;
 use lighthaul_base::config_fault::fault_in;
 use lighthaul_calendar::{Calendar, Owner};
-use lighthaul_capture::target::Target;
 use lighthaul_circuit::driver::Capabilities;
+use lighthaul_domain_links::Neighbor;
 use lighthaul_io::crypto::identity::{Fingerprint, Identity};
 use lighthaul_stargate::{
     CalendarResources, Config, DomainId, DomainLink, Policy, PortId, Timing, Topology,
@@ -52,19 +52,8 @@ pub struct DomainConfig {
     pub devices: DeviceConfig,
     /// Maximum number of requests of local callers that wait for their outcome.
     pub requests_max: usize,
-}
-
-/// Neighbor, in the form that the transport needs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Neighbor {
-    /// Name, for people.
-    pub name: String,
-    /// Address to connect to; if absent, only the neighbor connects.
-    pub address: Option<Target>,
-    /// Fingerprint of the neighbor's key.
-    pub key: Fingerprint,
-    /// End of the key, in wall-clock time.
-    pub expires: Instant,
+    /// True to start although the clock is far beyond the last run, and paths are forgotten.
+    pub accepts_clock: bool,
 }
 
 impl DomainConfig {
@@ -109,6 +98,7 @@ impl DomainConfig {
             network,
             devices,
             requests_max: positive("requests_max", table.requests_max, REQUESTS_DEFAULT)?,
+            accepts_clock: false,
         })
     }
 

@@ -20,16 +20,18 @@
 //!
 //! - [`domain_config`]: the checked configuration; [`fault`]: its faults
 //! - `tables`: the tables of the file; `network`: ports and links as a topology; [`device_config`]: devices and
-//!   circuits; `device_limits`: capacity of the devices
+//!   circuits; `device_limits`: capacity of the devices; [`known_devices`]: capabilities at the last start
 
 pub mod device_config;
 mod device_limits;
 pub mod domain_config;
 pub mod fault;
+pub mod known_devices;
 mod network;
 mod tables;
 
 pub use device_config::{DeviceConfig, DriverConfig};
-pub use domain_config::{DomainConfig, Neighbor, read_key};
+pub use domain_config::{DomainConfig, read_key};
 pub use fault::ConfigFault;
+pub use known_devices::KnownDevices;
 pub use network::Network;

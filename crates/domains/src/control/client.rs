@@ -65,7 +65,7 @@ mod tests {
         let why = ask(&path, &Question::Status).unwrap_err().to_string();
         service.join().unwrap();
         std::fs::remove_file(&path).unwrap();
-        for part in ["speaks version 1", "version 3", "restart the service"] {
+        for part in ["speaks version 1", "version 4", "restart the service"] {
             assert!(why.contains(part), "{why}");
         }
     }

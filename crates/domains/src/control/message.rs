@@ -133,7 +133,7 @@ pub(super) fn version_of(line: &[u8]) -> Option<u32> {
 }
 
 /// Version of the protocol.
-pub(super) const VERSION: u32 = 3;
+pub(super) const VERSION: u32 = 4;
 /// Maximum length of the line of a question in bytes.
 pub const QUESTION_MAX: usize = 64 << 10;
 /// Maximum length of the line of an answer in bytes.

@@ -84,7 +84,7 @@ impl ControlSocket {
         let thread = thread::Builder::new().name("control".into());
         let thread = thread.spawn(move || {
             if let Err(panic) = panics::catch("control", || acceptor.run()) {
-                error!("{}", crate::error::text_of(panic));
+                error!("{}", lighthaul_domain_links::text_of(panic));
             }
         });
         Ok(Self {
@@ -225,7 +225,7 @@ impl Acceptor {
         let started = thread::Builder::new().name("caller".into()).spawn(move || {
             let _place = place;
             if let Err(panic) = panics::catch("caller", || caller.serve(stream)) {
-                error!("{}", crate::error::text_of(panic));
+                error!("{}", lighthaul_domain_links::text_of(panic));
             }
         });
         if let Err(error) = started {

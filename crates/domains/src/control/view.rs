@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use lighthaul_domain_links::LinkStatus;
 use lighthaul_io::host::wall_clock::wall_now;
 use lighthaul_stargate::{DomainId, Hop, PortId, Stage, StoredReservation};
 use serde::{Deserialize, Serialize};
@@ -55,6 +56,8 @@ pub struct NeighborView {
     pub received: u64,
     /// Messages to the neighbor that were dropped.
     pub dropped: u64,
+    /// Time in nanoseconds by which the clock of the neighbor was ahead at its last message; absent before a message.
+    pub clock_offset_ns: Option<i64>,
     /// Last fault of the link.
     pub fault: Option<String>,
 }
@@ -147,7 +150,7 @@ pub struct StepView {
 impl StatusView {
     /// Returns the data of a status.
     pub fn new(config: &DomainConfig, status: &Status) -> Self {
-        let neighbor = |(id, link): (&DomainId, &crate::transport::LinkStatus)| NeighborView {
+        let neighbor = |(id, link): (&DomainId, &LinkStatus)| NeighborView {
             domain: id.0,
             name: name_of(config, *id).unwrap_or_default(),
             connected: link.is_connected,
@@ -155,6 +158,7 @@ impl StatusView {
             sent: link.sent,
             received: link.received,
             dropped: link.dropped,
+            clock_offset_ns: link.clock_offset_ns,
             fault: link.fault.as_ref().map(ToString::to_string),
         };
         let links = config.topology.links().map(|link| LinkView {

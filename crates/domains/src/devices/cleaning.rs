@@ -36,9 +36,11 @@ impl Cleaning {
         self.unclean.is_empty()
     }
 
-    /// Returns the interfaces to clean.
-    pub(super) fn due(&self) -> Vec<String> {
-        self.unclean.keys().cloned().collect()
+    /// Returns the interfaces to clean. Without time, only those that were not read yet.
+    pub(super) fn due(&self, has_time: bool) -> Vec<String> {
+        let unclean = self.unclean.keys();
+        let due = unclean.filter(|one| has_time || self.unread(one).is_some());
+        due.cloned().collect()
     }
 
     /// Notes the circuits that an interface had, if it could be read, and the fault. A fault is logged once.
@@ -57,7 +59,16 @@ impl Cleaning {
         let Some(why) = fault.map(Error::to_string) else {
             return;
         };
-        if before.as_ref() != Some(&why) {
+        if before.as_ref() != Some(&why)
+            && found.is_none()
+            && self.left.get(interface) == Some(&None)
+        {
+            warn!(
+                interface,
+                why,
+                "a device cannot be read since the start; its paths stay, and it is not known if they carry data"
+            );
+        } else if before.as_ref() != Some(&why) {
             warn!(
                 interface,
                 why,
@@ -67,13 +78,16 @@ impl Cleaning {
         self.unclean.insert(interface.to_owned(), why);
     }
 
-    /// Returns the capacity in b/s that circuits use which could not be removed. Fails with the reason if the interface
-    /// could not be read.
-    pub(super) fn in_use(&self, interface: &str) -> Result<u64, String> {
-        match (self.left.get(interface), self.unclean.get(interface)) {
-            (Some(None), Some(why)) => Err(why.clone()),
-            (left, _) => Ok(left.copied().flatten().unwrap_or(0)),
-        }
+    /// Returns the reason for which an interface could not be read since the start; none if it was.
+    pub(super) fn unread(&self, interface: &str) -> Option<&str> {
+        let is_unread = self.left.get(interface) == Some(&None);
+        let why = self.unclean.get(interface).filter(|_| is_unread);
+        why.map(String::as_str)
+    }
+
+    /// Returns the capacity in b/s that circuits use which could not be removed.
+    pub(super) fn in_use(&self, interface: &str) -> u64 {
+        self.left.get(interface).copied().flatten().unwrap_or(0)
     }
 }
 

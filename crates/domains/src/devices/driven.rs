@@ -24,10 +24,12 @@ use lighthaul_io::host::clock::Clock;
 use lighthaul_stargate::{Key, RateChange, Segment};
 use tracing::warn;
 
+use super::asked::AskedChanges;
+use super::change_fault::ChangeFault;
 use super::contract::{Carried, DeviceFault, Devices};
 use super::inspections::Inspections;
-use super::interfaces::{Interfaces, NewRate, Time};
-use super::link_book::{LONG_WAIT, LinkBook, STUCK_WAIT};
+use super::interfaces::{Changed, Interfaces, NewRate, Time};
+use super::link_book::{LONG_WAIT, LinkBook};
 use super::segment_circuit::SegmentCircuit;
 use super::shared_link::{RouteRates, sum_of};
 use super::wanted::{Wanted, last_ends};
@@ -38,11 +40,11 @@ pub(super) struct DrivenDevices {
     pub(super) interfaces: Interfaces,
     wanted: BTreeMap<(Key, u8), Wanted>,
     /// Circuits whose last change failed, and the reasons.
-    pub(super) failed: BTreeMap<Segment, String>,
-    /// Circuits whose increase waits for a guard time or a link, with the start of the wait.
+    pub(super) failed: Faults,
+    /// Circuits whose increase waits for a guard time, a link, or the first reading of the device, with the start of the wait.
     pub(super) waiting: BTreeMap<Segment, Instant>,
-    /// Reservations that asked for the waiting increases.
-    waiting_for: BTreeMap<(Key, u8), Asked>,
+    /// Reservations that asked for changes which are not made yet.
+    asked: AskedChanges,
     links: LinkBook,
     /// Circuits whose increase waits for capacity of a link; true once the wait was logged.
     waiting_for_link: BTreeMap<Segment, bool>,
@@ -63,9 +65,9 @@ impl DrivenDevices {
         Self {
             interfaces: Interfaces::new(drivers, circuits),
             wanted: BTreeMap::new(),
-            failed: BTreeMap::new(),
+            failed: Faults::new(),
             waiting: BTreeMap::new(),
-            waiting_for: BTreeMap::new(),
+            asked: AskedChanges::default(),
             links: LinkBook::default(),
             waiting_for_link: BTreeMap::new(),
             inspections: Inspections::default(),
@@ -130,12 +132,8 @@ impl DrivenDevices {
     }
 
     /// Sets the rates of circuits, decreases first. Returns the circuits that failed, with the reasons.
-    fn set_all(
-        &mut self,
-        now: Time<'_>,
-        sums: &BTreeMap<Segment, RouteRates>,
-    ) -> BTreeMap<Segment, String> {
-        let mut faults = BTreeMap::new();
+    fn set_all(&mut self, now: Time<'_>, sums: &BTreeMap<Segment, RouteRates>) -> Faults {
+        let mut faults = Faults::new();
         // after a lost answer the device may have another rate than the present one here
         let failed: BTreeSet<Segment> = self.failed.keys().copied().collect();
         let (equal, others): (Vec<_>, Vec<_>) = sums.iter().partition(|(segment, rates)| {
@@ -200,7 +198,7 @@ impl DrivenDevices {
         &mut self,
         now: Time<'_>,
         lower: Vec<Sum<'a>>,
-        faults: &mut BTreeMap<Segment, String>,
+        faults: &mut Faults,
     ) -> Vec<Sum<'a>> {
         let (mut moved, mut ready) = (Vec::new(), Vec::new());
         for (segment, rates) in lower {
@@ -216,7 +214,7 @@ impl DrivenDevices {
     }
 
     /// Makes increases, or lets them wait for capacity.
-    fn raise(&mut self, now: Time<'_>, higher: &[Sum<'_>], faults: &mut BTreeMap<Segment, String>) {
+    fn raise(&mut self, now: Time<'_>, higher: &[Sum<'_>], faults: &mut Faults) {
         let since = std::mem::take(&mut self.waiting);
         let logged = std::mem::take(&mut self.waiting_for_link);
         let is_again = |(segment, _): &Sum<'_>| self.failed.contains_key(*segment);
@@ -234,7 +232,7 @@ impl DrivenDevices {
         now: Time<'_>,
         higher: &[Sum<'a>],
         (since, logged): (&BTreeMap<Segment, Instant>, &BTreeMap<Segment, bool>),
-        faults: &mut BTreeMap<Segment, String>,
+        faults: &mut Faults,
     ) -> Vec<Sum<'a>> {
         let segments: Vec<Segment> = higher.iter().map(|(segment, _)| **segment).collect();
         let mut used = self.interfaces.used(&segments);
@@ -245,13 +243,12 @@ impl DrivenDevices {
             }
             let more = sum_of(rates).saturating_sub(self.interfaces.present_bps(**segment));
             let begun = since.get(segment).copied().unwrap_or_else(now);
-            let has_room = match self.interfaces.has_room(now, **segment, more, &mut used) {
-                Ok(has_room) => has_room,
-                Err(why) => {
-                    faults.insert(**segment, why);
-                    continue;
-                }
-            };
+            if self.interfaces.unread(**segment).is_some() {
+                // it may carry data at the right rate
+                self.waiting.insert(**segment, begun);
+                continue;
+            }
+            let has_room = self.interfaces.has_room(now, **segment, more, &mut used);
             if !self.links.take(now(), **segment, rates) {
                 let was_logged = logged.get(segment) == Some(&true);
                 self.wait_for_link(now(), (**segment, rates), begun, was_logged);
@@ -268,12 +265,7 @@ impl DrivenDevices {
     }
 
     /// Sets a circuit that waits for a link to the rates that its routes keep.
-    fn give_up(
-        &mut self,
-        now: Time<'_>,
-        segment: Segment,
-        rates: &RouteRates,
-    ) -> Result<(), String> {
+    fn give_up(&mut self, now: Time<'_>, segment: Segment, rates: &RouteRates) -> Changed {
         let kept = self.links.kept(segment, rates);
         let (kept_bps, present_bps) = (sum_of(&kept), self.interfaces.present_bps(segment));
         // a device that has lost the circuit gets back what the links still count
@@ -307,45 +299,65 @@ impl DrivenDevices {
         self.waiting_for_link.insert(segment, is_long);
     }
 
-    /// Sets the rates of circuits, in as few calls of the drivers as possible, until the devices stop.
-    fn change_all(
-        &mut self,
-        now: Time<'_>,
-        sums: &[Sum<'_>],
-        faults: &mut BTreeMap<Segment, String>,
-    ) {
-        for batch in sums.chunks(BATCH_MAX) {
-            if self.is_stopping() {
-                return;
+    /// Sets the rates of circuits, in as few calls of the drivers as possible, until the devices stop. A change without an
+    /// answer may have been at fault for all changes of its call, so each of these is tried alone: first the one with the
+    /// fewest attempts, until one has no answer.
+    fn change_all(&mut self, now: Time<'_>, sums: &[Sum<'_>], faults: &mut Faults) {
+        let attempts = |sum: &Sum<'_>| {
+            let failed = self.failed.get(sum.0).filter(|fault| fault.may_pass);
+            failed.map_or(0, |fault| fault.attempts)
+        };
+        let (fresh, mut again): (Vec<_>, Vec<_>) = sums.iter().partition(|sum| attempts(sum) == 0);
+        again.sort_by_key(attempts);
+        for batch in fresh.chunks(BATCH_MAX) {
+            self.change_batch(now, batch, faults);
+        }
+        let mut is_silent = false;
+        for sum in again {
+            let earlier = self.failed.get(sum.0).filter(|_| is_silent);
+            if let Some(earlier) = earlier {
+                faults.insert(*sum.0, earlier.clone());
+                continue;
             }
-            let new = batch.iter().map(|(segment, rates)| NewRate {
-                segment: **segment,
-                bps: sum_of(rates),
-                till: self.end_of(**segment, now()),
-            });
-            let new: Vec<NewRate> = new.collect();
-            // after a failure, the links count the new rates already
-            let results = self.interfaces.change(now, &new);
-            for ((segment, rates), result) in batch.iter().zip(results) {
-                match result {
-                    Ok(()) => {
-                        let guard = self.interfaces.guard_of(**segment);
-                        self.links.set(now(), **segment, rates, guard);
-                    }
-                    Err(why) => _ = faults.insert(**segment, why),
+            self.change_batch(now, &[sum], faults);
+            is_silent = faults.get(sum.0).is_some_and(|fault| fault.may_pass);
+        }
+    }
+
+    /// Sets the rates of circuits in one call of a driver, unless the devices stop.
+    fn change_batch(&mut self, now: Time<'_>, batch: &[Sum<'_>], faults: &mut Faults) {
+        if self.is_stopping() {
+            return;
+        }
+        let new = batch.iter().map(|(segment, rates)| NewRate {
+            segment: **segment,
+            bps: sum_of(rates),
+            till: self.end_of(**segment, now()),
+        });
+        let new: Vec<NewRate> = new.collect();
+        // after a failure, the links count the new rates already
+        let results = self.interfaces.change(now, &new);
+        for ((segment, rates), result) in batch.iter().zip(results) {
+            match result {
+                Ok(()) => {
+                    let guard = self.interfaces.guard_of(**segment);
+                    self.links.set(now(), **segment, rates, guard);
+                }
+                Err(mut fault) => {
+                    let before = self
+                        .failed
+                        .get(*segment)
+                        .map_or(0, |before| before.attempts);
+                    fault.attempts = fault.attempts.saturating_add(before);
+                    faults.insert(**segment, fault);
                 }
             }
         }
     }
 
     /// Does the same for one circuit.
-    fn change(
-        &mut self,
-        now: Time<'_>,
-        segment: Segment,
-        rates: &RouteRates,
-    ) -> Result<(), String> {
-        let mut faults = BTreeMap::new();
+    fn change(&mut self, now: Time<'_>, segment: Segment, rates: &RouteRates) -> Changed {
+        let mut faults = Faults::new();
         self.change_all(now, &[(&segment, rates)], &mut faults);
         faults.remove(&segment).map_or(Ok(()), Err)
     }
@@ -356,9 +368,13 @@ impl DrivenDevices {
         if is_busy || !self.inspections.is_due(now(), self.next_change) {
             return Vec::new();
         }
+        let began = now();
         let readings = self
             .interfaces
             .inspect(now, &self.wanted, &self.links, &self.is_stopping);
+        if !readings.interfaces.is_empty() {
+            self.inspections.note_time(began, now());
+        }
         let wanted = self.wanted.values().map(|one| one.segment);
         let wanted: BTreeSet<Segment> = wanted.collect();
         self.inspections.retain(|segment| wanted.contains(segment));
@@ -370,7 +386,7 @@ impl DrivenDevices {
         let fault = |(circuit, one): (&(Key, u8), &Wanted)| {
             let (ingress, egress) = (one.segment.ingress.0, one.segment.egress.0);
             let last = self.failed.get(&one.segment);
-            let last = last.map_or_else(String::new, |why| format!(": {why}"));
+            let last = last.map_or_else(String::new, |fault| format!(": {}", fault.why));
             DeviceFault {
                 circuit: *circuit,
                 why: format!(
@@ -403,40 +419,37 @@ impl DrivenDevices {
         self.wanted.clear();
         self.interfaces.forget();
         self.waiting.clear();
-        self.waiting_for.clear();
+        self.asked = AskedChanges::default();
         self.inspections.restart(now());
-        self.apply_at(now, rates)
+        let faults = self.apply_at(now, rates);
+        self.asked.note_start();
+        faults
     }
 
     /// Implements [`Devices::apply`], with a time of another clock.
     pub(super) fn apply_at(&mut self, now: Time<'_>, changes: &[RateChange]) -> Vec<DeviceFault> {
-        let mut asked = self.asked(now(), changes);
+        self.asked.add(now(), changes, &self.wanted);
         let mut touched = self.take(now(), changes);
-        let known = self
-            .interfaces
-            .clean(now, &self.wanted, &self.links, &self.is_stopping);
-        touched.extend(known);
+        touched.extend(self.clean(now));
         let sums = self.sums(&touched);
         let mut faults = self.set_all(now, &sums);
-        let failed = asked.iter().filter_map(|(circuit, one)| {
-            let why = faults.get(&one.segment)?.clone();
-            let circuit = *circuit;
-            Some(DeviceFault { circuit, why })
-        });
-        let mut failed: Vec<DeviceFault> = failed.collect();
+        let mut failed = self.asked.take_failed(now(), &faults);
         // a fault that is repeated at each call is logged once
-        let is_new = |(segment, why): &(&Segment, &String)| self.failed.get(segment) != Some(*why);
-        for (segment, why) in faults.iter().filter(is_new) {
-            let (ingress, egress) = (segment.ingress.0, segment.egress.0);
-            warn!(ingress, egress, why, "a device did not change a circuit");
+        for (segment, fault) in &faults {
+            let before = self.failed.get(segment);
+            if before.is_none_or(|before| !fault.repeats(before)) {
+                let (ingress, egress, why) = (segment.ingress.0, segment.egress.0, &fault.why);
+                warn!(ingress, egress, why, "a device did not change a circuit");
+            }
         }
         // the rate of a circuit that waits after a fault stays unknown
         let unknown = std::mem::take(&mut self.failed).into_iter();
         faults.extend(unknown.filter(|(segment, _)| self.waiting.contains_key(segment)));
         self.failed = faults;
-        asked.retain(|_, one| self.waiting.contains_key(&one.segment));
-        failed.extend(self.overdue(now(), &mut asked, &sums));
-        self.waiting_for = asked;
+        let (waiting, failing) = (&self.waiting, &self.failed);
+        self.asked
+            .keep_open(|one| waiting.contains_key(&one) || failing.contains_key(&one));
+        failed.extend(self.overdue(now(), &sums));
         if changes.is_empty() && !self.is_stopping() {
             self.interfaces.remove_closed();
         }
@@ -444,73 +457,63 @@ impl DrivenDevices {
         failed
     }
 
-    /// Returns the reservations that ask for changes, by this call or by earlier ones that wait.
-    fn asked(&mut self, now: Instant, changes: &[RateChange]) -> BTreeMap<(Key, u8), Asked> {
-        let mut asked = std::mem::take(&mut self.waiting_for);
-        for change in changes {
-            let earlier = asked.remove(&change.circuit);
-            let Some(rate) = change.rate else {
-                continue;
-            };
-            let is_increase = self.wanted.get(&change.circuit).is_none_or(|before| {
-                let before = (before.segment, before.route, before.rate);
-                before.0 != change.segment || before.1 != change.route || before.2 < rate
-            });
-            let since = earlier.and_then(|one| one.since);
-            let one = Asked {
-                segment: change.segment,
-                since: since.or_else(|| is_increase.then_some(now)),
-            };
-            asked.insert(change.circuit, one);
+    /// Removes circuits from before the start: see [`Interfaces::clean`].
+    fn clean(&mut self, now: Time<'_>) -> BTreeSet<Segment> {
+        if self.interfaces.is_clean() {
+            return BTreeSet::new();
         }
-        asked
+        let has_time = self.inspections.has_time(now(), self.next_change);
+        let (began, stop) = (now(), (&*self.is_stopping, has_time));
+        let known = self.interfaces.clean(now, &self.wanted, &self.links, stop);
+        if has_time {
+            self.inspections.note_time(began, now());
+        }
+        known
     }
 
     /// Returns the reservations whose increases wait for too long, each once.
-    fn overdue(
-        &self,
-        now: Instant,
-        asked: &mut BTreeMap<(Key, u8), Asked>,
-        sums: &BTreeMap<Segment, RouteRates>,
-    ) -> Vec<DeviceFault> {
-        let mut faults = Vec::new();
-        for (circuit, one) in asked {
-            let (links, here) = (&self.links, &self.interfaces);
-            let at = one.segment;
-            let guard = || links.longest_guard(at).max(here.guard_of(at));
-            let waited = one.since.map(|since| now.since(since));
-            let beyond = waited.and_then(|time| time.checked_sub(STUCK_WAIT));
-            if beyond.is_none_or(|beyond| beyond < guard()) {
-                continue;
-            }
-            one.since = None;
-            let (ingress, egress) = (one.segment.ingress.0, one.segment.egress.0);
-            let waits_for_link = self.waiting_for_link.contains_key(&one.segment);
-            let rates = sums.get(&one.segment).filter(|_| waits_for_link);
-            let link = rates.and_then(|rates| self.links.full(now, one.segment, rates));
+    fn overdue(&mut self, now: Instant, sums: &BTreeMap<Segment, RouteRates>) -> Vec<DeviceFault> {
+        let (links, here, waiting) = (&self.links, &self.interfaces, &self.waiting);
+        let about = |segment| {
+            let guards = (links.longest_guard(segment), here.guard_of(segment));
+            let about = (guards.0.max(guards.1), here.unread(segment).is_some());
+            waiting.contains_key(&segment).then_some(about)
+        };
+        let fault = |(circuit, segment): (_, Segment)| {
+            let (ingress, egress) = (segment.ingress.0, segment.egress.0);
+            let waits_for_link = self.waiting_for_link.contains_key(&segment);
+            let rates = sums.get(&segment).filter(|_| waits_for_link);
+            let link = rates.and_then(|rates| links.full(now, segment, rates));
             let place =
                 link.map_or_else(|| "its interface".to_owned(), |link| format!("link {link}"));
-            let why = format!(
-                "the increase from port {ingress} to port {egress} has waited too long for capacity of {place}: \
-                 another circuit there has not made its decrease, or a circuit from before the start was not removed"
-            );
-            let circuit = *circuit;
-            faults.push(DeviceFault { circuit, why });
-        }
-        faults
+            let why = match here.unread(segment) {
+                Some(why) => format!(
+                    "the increase from port {ingress} to port {egress} has waited too long for a device that could not \
+                     be read since the start: {why}"
+                ),
+                None => format!(
+                    "the increase from port {ingress} to port {egress} has waited too long for capacity of {place}: \
+                     another circuit there has not made its decrease, or a circuit from before the start was not removed"
+                ),
+            };
+            DeviceFault { circuit, why }
+        };
+        let overdue = self.asked.take_overdue(now, about).into_iter();
+        overdue.map(fault).collect()
     }
 
     /// Returns the rates of the reservations at the devices. What is missing, is missing to the increases that wait.
     pub(super) fn carried_now(&self) -> Carried {
         let mut left: BTreeMap<Segment, u64> = BTreeMap::new();
-        let waits = |circuit| self.waiting_for.contains_key(circuit);
+        let waits = |circuit| self.asked.contains(circuit);
         let (last, first): (Vec<_>, Vec<_>) =
             self.wanted.iter().partition(|(circuit, _)| waits(circuit));
         let mut carried = Carried::new();
         for (circuit, one) in first.into_iter().chain(last) {
             let segment = one.segment;
             let interface = self.interfaces.interface_of(segment);
-            let is_unread = interface.is_none_or(|interface| self.inspections.is_unread(interface));
+            let is_unread = interface.is_none_or(|interface| self.inspections.is_unread(interface))
+                || self.interfaces.unread(segment).is_some();
             if is_unread || self.failed.contains_key(&segment) {
                 carried.insert(*circuit, None);
                 continue;
@@ -562,13 +565,8 @@ impl Devices for DrivenDevices {
     }
 }
 
-/// Reservation that asked for a change of a circuit.
-#[derive(Clone, Copy, Debug)]
-struct Asked {
-    segment: Segment,
-    /// Start of the wait for more capacity; none if the reservation needs no more, or after a fault was reported.
-    since: Option<Instant>,
-}
+/// Circuits whose changes have failed.
+type Faults = BTreeMap<Segment, ChangeFault>;
 
 /// Maximum number of changes in one call of a driver. A service that stops waits for one call.
 const BATCH_MAX: usize = 64;

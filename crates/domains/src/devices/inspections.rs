@@ -13,6 +13,8 @@ use lighthaul_base::{Instant, Rate};
 use lighthaul_stargate::Segment;
 use tracing::{info, warn};
 
+use super::change_fault::ChangeFault;
+
 /// Times of the inspections, and the circuits that differed in the last one.
 #[derive(Debug, Default)]
 pub(super) struct Inspections {
@@ -24,6 +26,9 @@ pub(super) struct Inspections {
     unrepaired: BTreeSet<Segment>,
     /// Interfaces that could not be read, with the reasons.
     unread: BTreeMap<String, String>,
+    /// Time that the last reading has taken, and its end.
+    took: Duration,
+    read_at: Instant,
 }
 
 /// Circuits of interfaces as an inspection found them.
@@ -58,11 +63,31 @@ impl Inspections {
         self.due = Some(Instant::ZERO);
     }
 
-    /// Returns true if an inspection is due. It follows a change that it could delay, for one interval at most.
+    /// Returns true if an inspection is due. It follows a change that it could delay, for a limited time.
     pub(super) fn is_due(&self, now: Instant, next_change: Option<Instant>) -> bool {
-        let has_time = next_change.is_none_or(|next| now + INSPECT_TIME <= next);
-        self.due
-            .is_some_and(|due| due <= now && (has_time || due + INTERVAL <= now))
+        let is_due =
+            |due| due <= now && (self.fits(now, next_change) || due + self.patience() <= now);
+        self.due.is_some_and(is_due)
+    }
+
+    /// Returns true if a device may be read beside its inspections, as these.
+    pub(super) fn has_time(&self, now: Instant, next_change: Option<Instant>) -> bool {
+        self.fits(now, next_change) || self.read_at + self.patience() <= now
+    }
+
+    /// Returns true if a reading ends before the next change, if it takes as long as the last one.
+    fn fits(&self, now: Instant, next_change: Option<Instant>) -> bool {
+        next_change.is_none_or(|next| now + self.took + INSPECT_TIME <= next)
+    }
+
+    /// Returns the longest time for which readings wait for changes. A slow device waits longer, and delays few changes.
+    fn patience(&self) -> Duration {
+        INTERVAL.max(self.took * PATIENCE)
+    }
+
+    /// Notes the time of a reading.
+    pub(super) fn note_time(&mut self, began: Instant, ended: Instant) {
+        (self.took, self.read_at) = (ended.since(began), ended);
     }
 
     /// Returns the circuits to set again. The next call returns none of them.
@@ -91,7 +116,7 @@ impl Inspections {
         &mut self,
         now: Instant,
         readings: &Readings,
-        failed: &BTreeMap<Segment, String>,
+        failed: &BTreeMap<Segment, ChangeFault>,
         waiting: &BTreeMap<Segment, Instant>,
     ) -> BTreeSet<Segment> {
         self.note_interfaces(readings);
@@ -167,8 +192,10 @@ impl Inspections {
 const INTERVAL: Duration = Duration::from_secs(30);
 /// Time until a circuit that differed, or a device that could not be read, is looked at again.
 const RETRY: Duration = Duration::from_secs(10);
-/// Time that an inspection may take before the next change, as that of a scheduler.
+/// Time that an inspection may take before the next change in addition to that of the last one, as that of a scheduler.
 const INSPECT_TIME: Duration = Duration::from_millis(250);
+/// Multiple of the time of a reading for which the next one waits for changes.
+const PATIENCE: u32 = 20;
 /// Number of inspections in a row, and their time, after which a circuit that differs is a fault.
 const INSPECTIONS: u32 = 3;
 const LOST_MAX: Duration = Duration::from_mins(2);

@@ -17,6 +17,7 @@ use lighthaul_circuit::flow::Flow;
 use lighthaul_stargate::{Key, Segment};
 use tracing::warn;
 
+use super::change_fault::ChangeFault;
 use super::cleaning::{Cleaning, OldCircuits, clean_one};
 use super::closed_circuits::ClosedCircuits;
 use super::guard_times::GuardTimes;
@@ -81,10 +82,15 @@ impl Interfaces {
         self.cleaning = Cleaning::of(self.drivers.keys().cloned());
     }
 
+    /// Returns true if no circuit from before the start is left.
+    pub(super) fn is_clean(&self) -> bool {
+        self.cleaning.is_clean()
+    }
+
     /// Returns true if the devices have no circuit.
     pub(super) fn is_empty(&self) -> bool {
         let has_none = self.present.is_empty() && self.uncertain.is_empty();
-        has_none && self.closed.is_empty() && self.cleaning.is_clean()
+        has_none && self.closed.is_empty() && self.is_clean()
     }
 
     /// Returns the rate of a circuit at its device in b/s; zero if there is none.
@@ -132,8 +138,9 @@ impl Interfaces {
         let timer = self.timers.get(&segment).copied();
         let same = NewRate { segment, bps, till };
         if let Some(timer) = timer
-            && let Some(Err(why)) = self.set(now, &[same]).pop()
+            && let Some(Err(fault)) = self.set(now, &[same]).pop()
         {
+            let why = fault.why;
             let (ingress, egress) = (segment.ingress.0, segment.egress.0);
             warn!(
                 ingress,
@@ -145,7 +152,7 @@ impl Interfaces {
 
     /// Sets the rates of circuits, and starts guard times for the capacity that this frees. The changes of an interface are
     /// one call of its driver.
-    pub(super) fn change(&mut self, now: Time<'_>, changes: &[NewRate]) -> Vec<Result<(), String>> {
+    pub(super) fn change(&mut self, now: Time<'_>, changes: &[NewRate]) -> Vec<Changed> {
         let highest = changes.iter().map(|one| {
             let uncertain = self.uncertain.remove(&one.segment).unwrap_or(0);
             self.present_bps(one.segment).max(uncertain)
@@ -167,7 +174,7 @@ impl Interfaces {
     }
 
     /// Sets the rates and the timers of circuits. Returns the reasons of failures.
-    fn set(&mut self, now: Instant, changes: &[NewRate]) -> Vec<Result<(), String>> {
+    fn set(&mut self, now: Instant, changes: &[NewRate]) -> Vec<Changed> {
         let mut calls: BTreeMap<String, Vec<(usize, Setting)>> = BTreeMap::new();
         let mut results = vec![Ok(()); changes.len()];
         for (nth, one) in changes.iter().enumerate() {
@@ -176,7 +183,7 @@ impl Interfaces {
                     let settings = calls.entry(interface).or_default();
                     settings.push((nth, setting));
                 }
-                Err(why) => results[nth] = Err(why),
+                Err(why) => results[nth] = Err(ChangeFault::refused(why)),
             }
         }
         for (interface, settings) in calls {
@@ -221,14 +228,9 @@ impl Interfaces {
 
     /// Gives the settings of an interface to its driver. A circuit that ends beside other changes is only closed: it is
     /// removed by [`Self::remove_closed`].
-    fn call(
-        &mut self,
-        now: Instant,
-        interface: &str,
-        settings: &[Setting],
-    ) -> Vec<Result<(), String>> {
+    fn call(&mut self, now: Instant, interface: &str, settings: &[Setting]) -> Vec<Changed> {
         let Some(driver) = self.drivers.get_mut(interface) else {
-            return vec![Err(Error::NoAnswer.to_string()); settings.len()];
+            return vec![Err(Error::NoAnswer.into()); settings.len()];
         };
         let is_gone =
             |one: &Setting| one.rate.is_none() && !self.present.contains_key(&one.segment);
@@ -272,7 +274,7 @@ impl Interfaces {
         }
         let note = |one: &Setting| {
             let answer = answers.remove(&one.segment).ok_or(Error::NoAnswer);
-            answer.flatten().map_err(|why| why.to_string())?;
+            answer.flatten().map_err(ChangeFault::from)?;
             self.timers.remove(&one.segment);
             let Some(rate) = one.rate else {
                 self.present.remove(&one.segment);
@@ -323,28 +325,33 @@ impl Interfaces {
         used
     }
 
-    /// Returns true if an increase needs no capacity that other circuits may still use, and counts the increase. Fails
-    /// if the device could not be read since the start, as it may have circuits that are not known.
+    /// Returns the reason for which the device of a circuit could not be read since the start; none if it was. It may have
+    /// circuits that are not known.
+    pub(super) fn unread(&self, segment: Segment) -> Option<&str> {
+        self.cleaning.unread(self.interface_of(segment)?)
+    }
+
+    /// Returns true if an increase needs no capacity that other circuits may still use, and counts the increase.
     pub(super) fn has_room(
         &mut self,
         now: Time<'_>,
         segment: Segment,
         more_bps: u64,
         used: &mut BTreeMap<String, u64>,
-    ) -> Result<bool, String> {
+    ) -> bool {
         let circuit = self.circuits.get(&segment);
         // a circuit without a device fails when it is set
         let Some(interface) = circuit.map(|circuit| &circuit.interface) else {
-            return Ok(true);
+            return true;
         };
         let (Some(driver), Some(used)) = (self.drivers.get(interface), used.get_mut(interface))
         else {
-            return Ok(true);
+            return true;
         };
         let freed = self
             .guards
             .in_use_beside(now(), interface, (segment, more_bps));
-        let freed = freed.saturating_add(self.cleaning.in_use(interface)?);
+        let freed = freed.saturating_add(self.cleaning.in_use(interface));
         let uncertain = self.uncertain_beside(segment, interface);
         let is_known = freed == 0 && uncertain.is_none();
         let sum = used.saturating_add(more_bps);
@@ -354,7 +361,7 @@ impl Interfaces {
         if has_room {
             *used = sum;
         }
-        Ok(has_room)
+        has_room
     }
 
     /// Returns the capacity that other circuits of an interface may use beyond their present rates, since their last
@@ -377,16 +384,16 @@ impl Interfaces {
 
     /// Removes circuits from before the start, unless their pairs of ports carry data on the same interface with the
     /// same flow. Returns those pairs, whose rates may differ from the present ones. Only interfaces that are not clean
-    /// yet are looked at.
+    /// yet are looked at; without time, only those that were not read yet.
     pub(super) fn clean(
         &mut self,
         now: Time<'_>,
         wanted: &BTreeMap<(Key, u8), Wanted>,
         links: &LinkBook,
-        is_stopping: &AtomicBool,
+        (is_stopping, has_time): (&AtomicBool, bool),
     ) -> BTreeSet<Segment> {
         let mut kept_all = BTreeSet::new();
-        for interface in self.cleaning.due() {
+        for interface in self.cleaning.due(has_time) {
             let kept = self.wanted_at(&interface, wanted);
             kept_all.extend(kept.values().map(|(segment, _)| *segment));
             let Some(driver) = self.drivers.get_mut(&interface) else {
@@ -433,7 +440,7 @@ impl Interfaces {
         is_stopping: &AtomicBool,
     ) -> Readings {
         let mut readings = Readings::default();
-        let unclean = self.cleaning.due();
+        let unclean = self.cleaning.due(true);
         let interfaces: Vec<String> = self.drivers.keys().cloned().collect();
         for interface in interfaces.into_iter().filter(|one| !unclean.contains(one)) {
             let kept = self.wanted_at(&interface, wanted);
@@ -519,6 +526,9 @@ impl Interfaces {
         }
     }
 }
+
+/// Result of a change.
+pub(super) type Changed = Result<(), ChangeFault>;
 
 /// Clock of the guard times.
 pub(super) type Time<'a> = &'a dyn Fn() -> Instant;

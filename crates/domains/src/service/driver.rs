@@ -5,6 +5,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use lighthaul_base::Instant;
+use lighthaul_domain_links::Transport;
 use lighthaul_io::crypto::identity::Fingerprint;
 use lighthaul_stargate::{
     CalendarResources, Domain, IdPrefix, Key, Outcome, Output, Record, Reservation, Segment,
@@ -19,8 +20,7 @@ use crate::config::DomainConfig;
 use crate::device_thread::DeviceOrders;
 use crate::error::Error;
 use crate::store::RecordStore;
-use crate::transport::Transport;
-use lighthaul_io::host::wall_clock::WallClock;
+use lighthaul_io::host::wall_clock::{WallClock, wall_now};
 
 /// Machine of a domain with its store, devices, callers and links.
 pub(super) struct Driver {
@@ -186,8 +186,8 @@ impl Driver {
         links.map_or(0, |links| self.config.devices.route_of(segment, links))
     }
 
-    /// Deletes the history of the calendar from time to time, and devices without circuits. No step of the wall clock
-    /// deletes more.
+    /// Deletes the history of the calendar from time to time, and devices without circuits, and notes the time. No step of
+    /// the wall clock deletes more.
     fn forget(&mut self) -> Result<(), Error> {
         let elapsed = self.clock.elapsed();
         if elapsed >= self.look_at {
@@ -198,6 +198,8 @@ impl Driver {
             self.forget_at = elapsed + FORGET;
             let before = self.clock.since_start() - HISTORY;
             self.domain.resources_mut().forget(before);
+            // a store that fails ends the service at its next record
+            self.store.note_seen(wall_now()).ok();
         }
         Ok(())
     }

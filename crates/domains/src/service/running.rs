@@ -7,9 +7,12 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use lighthaul_base::Instant;
+use lighthaul_domain_links::{Deliver, Identification, Neighbor, Panicked, Transport, text_of};
 use lighthaul_io::crypto::identity::{Fingerprint, Identity};
+use lighthaul_io::host::clock::is_synchronized;
 use lighthaul_io::host::panics;
-use lighthaul_stargate::{CalendarResources, Domain, DomainId, Key, Record};
+use lighthaul_stargate::{CalendarResources, Domain, DomainId, Key, Record, StoredStage};
 use tracing::{error, info, warn};
 
 use super::callers::Callers;
@@ -18,13 +21,12 @@ use super::driver::Driver;
 use super::event::Event;
 use super::handle::Handle;
 use super::places::Places;
-use crate::config::{DomainConfig, Neighbor};
+use crate::config::DomainConfig;
 use crate::device_thread::{DeviceOrders, DeviceReport, DeviceThread, Report};
 use crate::devices::Devices;
-use crate::error::{Error, text_of};
+use crate::error::Error;
 use crate::random::random_seed;
 use crate::store::RecordStore;
-use crate::transport::{Deliver, Identification, Panicked, Transport};
 use lighthaul_io::host::wall_clock::{WallClock, wall_now};
 
 /// Running service of one domain. It stops when this is dropped; devices then keep their rates.
@@ -53,6 +55,9 @@ impl Service {
         let mut record = DeviceRecord::open(&mut store, &config.devices)?;
         record.note(&mut store, &config.devices, &records)?;
         let count = records.len();
+        if !config.accepts_clock && !is_synchronized() {
+            check_clock(store.last_seen()?, &records, wall_now())?;
+        }
         let domain = restore(&config, &mut store, records)?;
         let clock = WallClock::start(config.machine.timing.clock_tolerance);
         let (events, received) = sync_channel(EVENTS_MAX);
@@ -61,6 +66,7 @@ impl Service {
             identity,
             key,
             neighbors: config.neighbors.clone(),
+            clock_tolerance: config.machine.timing.clock_tolerance,
         };
         let receivers = (deliver(&events, &config.neighbors), panicked(&events));
         let transport = Transport::start(config.listen, known, &receivers)?;
@@ -183,6 +189,27 @@ impl Drop for Service {
     }
 }
 
+/// Refuses a clock that is far beyond the last run of the service, if paths would be forgotten. The clock of a host may
+/// be wrong after its boot, until it is synchronized.
+fn check_clock(last: Option<Instant>, records: &[Record], now: Instant) -> Result<(), Error> {
+    let Some(last) = last.filter(|last| now.since(*last) > ABSENCE_MAX) else {
+        return Ok(());
+    };
+    let is_lost = |record: &&Record| match record {
+        Record::Put(stored) => {
+            let end = stored.vector.end();
+            stored.stage == StoredStage::Committed && last < end && end <= now
+        }
+        Record::Forget(_) => false,
+    };
+    let lost = records.iter().filter(is_lost).count();
+    if lost == 0 {
+        return Ok(());
+    }
+    let days = now.since(last).as_secs() / (24 * 3600);
+    Err(Error::ClockBeyond { days, lost })
+}
+
 /// Continues the paths of the store.
 fn restore(
     config: &DomainConfig,
@@ -253,6 +280,8 @@ fn report(events: &SyncSender<Event>) -> Report {
     })
 }
 
+/// Longest time without the service after which its clock is not doubted.
+const ABSENCE_MAX: Duration = Duration::from_hours(24);
 /// Maximum number of events that wait.
 const EVENTS_MAX: usize = 1024;
 /// Maximum number of messages of one neighbor that wait.
@@ -262,7 +291,6 @@ const PLACES: usize = 32;
 mod tests {
     use std::sync::mpsc::channel;
 
-    use lighthaul_base::Instant;
     use lighthaul_io::host::wait::pause;
     use lighthaul_stargate::{Body, CorrelationId, Message};
 
@@ -284,6 +312,7 @@ mod tests {
             key: Fingerprint::of_public(&identity.public()),
             identity: identity.clone(),
             neighbors: BTreeMap::from([(DomainId(other), neighbor)]),
+            clock_tolerance: Duration::from_secs(3),
         }
     }
 
@@ -372,5 +401,71 @@ mod tests {
             done.send(()).ok();
         });
         assert_eq!(ends.recv_timeout(Duration::from_secs(20)), Ok(()));
+    }
+
+    /// Returns a time some hours after the last run.
+    fn at(hours: u64) -> Instant {
+        Instant::ZERO + Duration::from_hours(1000 + hours)
+    }
+
+    /// Returns a path that begins and ends these hours after the last run.
+    fn path(from: u64, till: u64) -> Record {
+        let step = lighthaul_base::trc::Step {
+            from: at(from),
+            till: at(till),
+            rate: lighthaul_base::Rate::from_mbps(1),
+        };
+        Record::Put(lighthaul_stargate::StoredReservation {
+            key: Key {
+                source: DomainId(1),
+                id: CorrelationId(1),
+                attempt: 0,
+                leg: 0,
+            },
+            upstream: None,
+            segments: Vec::new(),
+            children: Vec::new(),
+            trace: Vec::new(),
+            vector: lighthaul_base::Trc::new(vec![step]).unwrap(),
+            guard: Duration::ZERO,
+            hold_till: Instant::ZERO,
+            decide_till: Instant::ZERO,
+            stage: StoredStage::Committed,
+            lost: None,
+        })
+    }
+
+    #[test]
+    fn clock_that_is_far_beyond_the_last_run_forgets_no_path() {
+        let year = 365 * 24;
+        let paths = [path(1, 20), path(2, 2 * year)];
+        let check = |last, now| check_clock(last, &paths, at(now));
+        let why = check(Some(at(0)), year).unwrap_err();
+        let is_expected = matches!(why, Error::ClockBeyond { days: 365, lost: 1 });
+        assert!(
+            is_expected && why.to_string().contains("--accept-clock"),
+            "{why}"
+        );
+        assert!(check(Some(at(0)), 25).is_err());
+        // a short absence, paths that have not ended, paths that had ended before, and a store without a time
+        assert!(check(Some(at(0)), 24).is_ok());
+        assert!(check_clock(Some(at(0)), &paths[1..], at(year)).is_ok());
+        assert!(check(Some(at(20)), year).is_ok());
+        assert!(check(None, year).is_ok());
+        // a clock that was set back
+        assert!(check(Some(at(year)), 0).is_ok());
+    }
+
+    #[test]
+    fn store_knows_when_the_service_has_run() {
+        let name = format!("lighthaul-seen-{}", std::process::id());
+        let path = std::env::temp_dir().join(name).join("store.db");
+        let open = || RecordStore::open(&path, DomainId(1)).unwrap().0;
+        assert_eq!(open().last_seen().unwrap(), None);
+        for hours in [1, 5, 2] {
+            open().note_seen(at(hours)).unwrap();
+            assert_eq!(open().last_seen().unwrap(), Some(at(hours)));
+        }
+        std::fs::remove_dir_all(path.parent().unwrap()).unwrap();
     }
 }

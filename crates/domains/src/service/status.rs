@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use lighthaul_domain_links::LinkStatus;
 use lighthaul_io::crypto::identity::Fingerprint;
 use lighthaul_stargate::{DomainId, Stage, StoredReservation};
-
-use crate::transport::LinkStatus;
 
 /// Status of a running service.
 #[derive(Clone, Debug)]

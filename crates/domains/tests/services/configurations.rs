@@ -1,13 +1,18 @@
 //! Configuration files: the documented form, and faults with their remedies.
 
+use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use lighthaul_base::Rate;
-use lighthaul_domains::DomainConfig;
-use lighthaul_domains::config::DriverConfig;
+use lighthaul_base::{Instant, Rate};
+use lighthaul_domains::config::{DriverConfig, KnownDevices};
+use lighthaul_domains::{Devices, DomainConfig};
 use lighthaul_io::crypto::identity::Fingerprint;
+use lighthaul_io::host::clock::Clock;
+use lighthaul_io::host::wait::pause;
 use lighthaul_stargate::{DomainId, PortId, Segment, Timing};
+
+use super::site::PATIENCE;
 
 fn key(octet: u8) -> String {
     Fingerprint::from_octets([octet; 32]).to_string()
@@ -87,6 +92,56 @@ fn switches_and_end_points_are_read_from_the_directory_of_the_file() {
 }
 
 #[test]
+fn device_that_was_known_before_is_opened_later() {
+    let folder = super::site::Folder::new("late");
+    let (flag, store) = (folder.0.join("flag"), folder.0.join("domain.db"));
+    // a program that starts once a file exists
+    let program = format!(
+        r#"test -e {} || exit 3
+        read -r hello
+        echo '{{"seq":1,"version":1,"capabilities":{{"rate_min_bps":1000000,"rate_max_bps":10000000,"granularity_bps":1000000,"reconfiguration_ns":0,"settling_ns":0,"circuits_max":9,"counted":{{"layer":"ip","overhead_bytes":0}}}}}}'
+        nth=1
+        while read -r next; do
+            nth=$((nth + 1))
+            echo '{{"seq":'$nth',"circuits":[]}}'
+        done"#,
+        flag.display()
+    );
+    let mut config = parse(&good()).unwrap();
+    let exec = lighthaul_circuit::exec::config::Config {
+        program: "/bin/sh".into(),
+        arguments: vec!["-c".to_owned(), program],
+        limit: PATIENCE,
+    };
+    config.devices.drivers = [("eth1".to_owned(), DriverConfig::Exec(exec))].into();
+    let open = |known: &KnownDevices| config.devices.open_known(known);
+    let mut known = KnownDevices::read(&store);
+    let why = open(&known).unwrap_err().to_string();
+    assert!(why.contains("status: 3"), "nothing is known: {why}");
+    fs::write(&flag, "").unwrap();
+    let devices = open(&known).unwrap();
+    let capabilities = devices.capabilities().clone();
+    known.note(&capabilities);
+    drop(devices);
+    // the next start
+    fs::remove_file(&flag).unwrap();
+    let mut devices = open(&KnownDevices::read(&store)).unwrap();
+    assert_eq!(*devices.capabilities(), capabilities);
+    assert_eq!(devices.reset(Instant::ZERO, &[]), []);
+    while devices.next_call().is_some() {
+        assert_eq!(devices.apply(Instant::ZERO, &[]), []);
+    }
+    assert!(!devices.empty().contains("eth1"), "it was not read");
+    fs::write(&flag, "").unwrap();
+    let clock = Clock::start();
+    while !devices.empty().contains("eth1") {
+        assert!(clock.now() < Instant::ZERO + PATIENCE);
+        assert_eq!(devices.apply(Instant::ZERO, &[]), []);
+        pause(Duration::from_millis(20));
+    }
+}
+
+#[test]
 fn example_of_the_guide_is_accepted() {
     let guide = include_str!("../../../../docs/src/domains.md");
     let (_, text) = guide.split_once("```toml\n").unwrap();
@@ -113,13 +168,13 @@ fn missing_file_and_faulty_file_are_named() {
         why.contains("domain.toml") && why.contains("check the path"),
         "{why}"
     );
-    std::fs::write(&path, "domain = 1\n").unwrap();
+    fs::write(&path, "domain = 1\n").unwrap();
     let why = DomainConfig::read(&path).unwrap_err().to_string();
     assert!(
         why.contains("domain.toml") && why.contains("missing field"),
         "{why}"
     );
-    std::fs::write(&path, good()).unwrap();
+    fs::write(&path, good()).unwrap();
     let config = DomainConfig::read(&path).unwrap();
     assert_eq!(config.key, folder.0.join("domain.key"));
 }

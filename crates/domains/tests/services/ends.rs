@@ -5,7 +5,7 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use lighthaul_base::Instant;
-use lighthaul_domains::transport::{Deliver, Panicked, Transport};
+use lighthaul_domain_links::{Deliver, Panicked, Transport};
 use lighthaul_domains::{DeviceFault, Devices, DomainConfig, Service};
 use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::wait::pause;

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use lighthaul_base::Instant;
 use lighthaul_base::trc::Trc;
-use lighthaul_domains::config::Neighbor;
-use lighthaul_domains::transport::{Deliver, Identification, Panicked, Transport};
+use lighthaul_domain_links::Neighbor;
+use lighthaul_domain_links::{Deliver, Identification, Panicked, Transport};
 use lighthaul_io::crypto::identity::{Fingerprint, Identity};
 use lighthaul_io::host::clock::unix_nanos;
 use lighthaul_stargate::{Body, CorrelationId, DomainId, Hop, Key, Message, PortId, Segment};
@@ -38,6 +38,7 @@ pub(crate) fn identification(
         key: Fingerprint::of_public(&identity.public()),
         identity,
         neighbors: [(DomainId(neighbor), neighbor_of)].into(),
+        clock_tolerance: Duration::from_secs(3),
     }
 }
 

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
 use lighthaul_base::Instant;
-use lighthaul_domains::transport::LinkFault;
+use lighthaul_domain_links::LinkFault;
 use lighthaul_io::control::{Control, Frame, Stream};
 use lighthaul_io::crypto::identity::Identity;
 use lighthaul_io::crypto::tls::{self, Side};
@@ -304,7 +304,7 @@ fn neighbor_whose_key_has_expired_is_never_connected() {
     let folder = Folder::new("expired");
     // a minute ago
     let past = Instant::from_nanos(unix_nanos() - 60_000_000_000);
-    let expired = |mut known: lighthaul_domains::transport::Identification, of: u32| {
+    let expired = |mut known: lighthaul_domain_links::Identification, of: u32| {
         let neighbor = known.neighbors.get_mut(&DomainId(of)).unwrap();
         neighbor.expires = past;
         known
@@ -413,6 +413,33 @@ fn neighbor_is_connected_again_after_an_absence() {
         wait_for("the end is noticed", || {
             !one.transport.status()[&DomainId(2)].is_connected
         });
+    }
+}
+
+#[test]
+fn clock_of_a_neighbor_is_compared_with_each_message() {
+    let folder = Folder::new("clocks");
+    let port = free_port();
+    let two = identification(2, folder.identity(2), (1, None, folder.key(1)));
+    let two = Peer::start_at(port, two);
+    let one = (2, Some(port), folder.key(2));
+    let one = Peer::start(identification(1, folder.identity(1), one));
+    connected(&one, &two);
+    let minutes = || {
+        let link = two.transport.status()[&DomainId(1)].clone();
+        let offset = link.clock_offset_ns;
+        offset.map(|ns| (ns as f64 / 60e9).round() as i64)
+    };
+    assert_eq!(minutes(), None);
+    let (key, _) = hold(1, Duration::from_secs(10));
+    for expected in [-9, 9, 0] {
+        let sent = unix_nanos().saturating_add_signed(expected * 60_000_000_000);
+        let message = Message {
+            sent: Instant::from_nanos(sent),
+            body: Body::Ask { key },
+        };
+        one.transport.send(DomainId(2), &message);
+        wait_for("the clocks are compared", || minutes() == Some(expected));
     }
 }
 

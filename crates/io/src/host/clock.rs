@@ -41,6 +41,14 @@ pub fn unix_nanos() -> u64 {
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
+/// Returns true if the kernel knows that a time server or another reference keeps the time of day (`adjtimex(2)`).
+pub fn is_synchronized() -> bool {
+    let mut state = std::mem::MaybeUninit::<libc::timex>::zeroed();
+    // SAFETY: the modes are zero, so the call only writes the state.
+    let clock = unsafe { libc::adjtimex(state.as_mut_ptr()) };
+    (0..libc::TIME_ERROR).contains(&clock)
+}
+
 /// Returns the seconds since 1970 (UTC) of a local date (year, month, day) and time (hour, minute, second). Without a
 /// date, returns the next such time. Returns `None` if the date does not exist or is before 1970.
 pub fn unix_of_local(date: Option<[i32; 3]>, time: [i32; 3]) -> Option<i64> {

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use lighthaul_base::Instant;
 
-use super::machine::Domain;
+use super::machine::{Answer, Domain};
 use super::reservation::{Reservation, Stage};
 use crate::key::{CorrelationId, DomainId, Key};
 use crate::message::Body;
@@ -90,6 +90,9 @@ impl<R: Resources> Domain<R> {
             is_owner = reservation.stored.upstream == Some(from);
             if is_owner && reservation.is_held() {
                 domain.give_up(now, reservation, refusal);
+            } else if is_owner && reservation.is_notifying {
+                reservation.is_notifying = false;
+                reservation.check_closed(now);
             }
         });
         let answer = if is_owner && refusal == Refusal::Released {
@@ -100,9 +103,26 @@ impl<R: Resources> Domain<R> {
         self.send(now, from, answer);
     }
 
-    /// Gives up a reservation, and informs the parent or the local caller.
+    /// Handles the message of a child that it has given up a committed reservation, and confirms it.
+    pub(crate) fn handle_notify(
+        &mut self,
+        now: Instant,
+        (from, key): (DomainId, Key),
+        refusal: Refusal,
+    ) {
+        let known = self.reservations.get(&self.parent_key(key));
+        let is_child = known.is_none_or(|known| known.child(from, key.leg).is_some());
+        self.handle_answer(now, from, key, Answer::Gone(refusal));
+        if is_child {
+            self.send(now, from, Body::Release { key });
+        }
+    }
+
+    /// Gives up a reservation, and informs the parent or the local caller. The message about a committed one is repeated
+    /// until the parent answers it.
     pub(crate) fn close(&mut self, now: Instant, reservation: &mut Reservation, refusal: Refusal) {
         let was = reservation.stage;
+        reservation.is_notifying = was == Stage::Committed && reservation.stored.upstream.is_some();
         self.give_up(now, reservation, refusal);
         let key = reservation.key();
         let Some(upstream) = reservation.stored.upstream else {
@@ -111,7 +131,8 @@ impl<R: Resources> Domain<R> {
         };
         let body = match was {
             Stage::Holding => Body::Refused { key, refusal },
-            Stage::Committed => Body::Notify { key, refusal },
+            // sent with the messages to the children
+            Stage::Committed => return,
             Stage::Held | Stage::Committing | Stage::Closing | Stage::Closed => {
                 Body::Aborted { key, refusal }
             }

@@ -155,9 +155,14 @@ impl<R: Resources> Domain<R> {
         Ok(())
     }
 
-    /// Sends the request of the present stage to all children that have not answered, and sets the retry timer.
+    /// Sends the request of the present stage to all children that have not answered, and sets the retry timer. Notifies
+    /// a parent that does not know of the end yet.
     pub(crate) fn ask_children(&mut self, now: Instant, reservation: &mut Reservation) {
         let stored = &reservation.stored;
+        if let Some(upstream) = stored.upstream.filter(|_| reservation.is_notifying) {
+            let (key, refusal) = (stored.key, reservation.refusal);
+            self.send(now, upstream, Body::Notify { key, refusal });
+        }
         let children = stored.legs().zip(&reservation.answered);
         let children = children.filter(|(_, answered)| !**answered);
         let children = children.map(|((leg, child), _)| (stored.has_lost(leg), child.clone()));

@@ -106,9 +106,10 @@ impl<R: Resources> Domain<R> {
             Body::Committed { key } => self.handle_answer(now, from, key, Answer::Committed),
             Body::Abort { key } => self.handle_close(now, from, key, Refusal::Aborted),
             Body::Release { key } => self.handle_close(now, from, key, Refusal::Released),
-            Body::Aborted { key, refusal } | Body::Notify { key, refusal } => {
+            Body::Aborted { key, refusal } => {
                 self.handle_answer(now, from, key, Answer::Gone(refusal));
             }
+            Body::Notify { key, refusal } => self.handle_notify(now, (from, key), refusal),
             Body::Released { key } => {
                 self.handle_answer(now, from, key, Answer::Gone(Refusal::Released));
             }

@@ -37,6 +37,8 @@ pub struct Reservation {
     pub(crate) answered: Vec<bool>,
     /// True if a child may have committed.
     pub(crate) may_be_committed: bool,
+    /// True if the parent has not confirmed yet that it knows of the end.
+    pub(crate) is_notifying: bool,
     /// Reason for which the reservation was given up.
     pub(crate) refusal: Refusal,
     /// Number of ranges that have ended.
@@ -56,6 +58,7 @@ impl Reservation {
             stored,
             stage,
             may_be_committed: false,
+            is_notifying: false,
             refusal: Refusal::Expired,
             ranges_done: 0,
             retry_at: Instant::NEVER,
@@ -107,7 +110,7 @@ impl Reservation {
 
     /// Returns true if children may have committed it, and have not all answered that they gave it up.
     pub(crate) fn waits_for_an_end(&self) -> bool {
-        self.stage == Stage::Closing && self.may_be_committed
+        self.stage == Stage::Closing && self.may_be_committed && !self.all_answered()
     }
 
     /// Returns the neighbors that have not answered the request of this stage.
@@ -117,9 +120,9 @@ impl Reservation {
         silent.map(|(child, _)| child.neighbor)
     }
 
-    /// Ends a closing reservation once all children have acknowledged.
+    /// Ends a closing reservation once all children have acknowledged, and the parent if it was notified.
     pub(crate) fn check_closed(&mut self, now: Instant) {
-        if self.all_answered() {
+        if self.all_answered() && !self.is_notifying {
             self.enter(Stage::Closed);
             self.is_forgotten = now >= self.stored.hold_till;
         }
@@ -162,6 +165,7 @@ impl Hash for Reservation {
         self.stored.key.hash(state);
         (self.stage, self.stored.stage, self.refusal).hash(state);
         (&self.answered, self.may_be_committed, self.ranges_done).hash(state);
+        self.is_notifying.hash(state);
         (self.retry_at, self.retry_every, self.wake).hash(state);
     }
 }

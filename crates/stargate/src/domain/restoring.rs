@@ -65,6 +65,9 @@ impl<R: Resources> Domain<R> {
         match stage {
             Stage::Committed => self.restore_committed(now, &mut reservation),
             Stage::Closing => {
+                // the parent may not know of the end
+                let is_current = now < reservation.stored.vector.end();
+                reservation.is_notifying = is_current && !is_source;
                 self.ask_children(now, &mut reservation);
                 reservation.check_closed(now);
             }

@@ -185,3 +185,29 @@ fn source_that_restarts_before_its_decision_aborts_the_request() {
     }
     assert!(restarted > 0 && committed > 0);
 }
+
+#[test]
+fn fault_during_a_short_outage_reaches_the_source_soon_after_it() {
+    for failing in [B, C] {
+        let mut world = committed(600);
+        let (now, outage) = (world.now, Duration::from_secs(2));
+        for (one, two) in [(A, B), (B, C)] {
+            world.partitions.push((one, two, now, now + outage));
+        }
+        world.at(now + outage / 4, Event::Fail(failing, 0));
+        world.run_until(now + Duration::from_secs(10)).unwrap();
+        let last = outcomes(&world).last();
+        assert!(
+            matches!(last, Some(Outcome::Failed(_))),
+            "{failing:?} {last:?}"
+        );
+        world.check_agreement().unwrap();
+        // no domain repeats the message once it is known
+        let open = world.nodes.values().flat_map(|node| &node.domain);
+        let open = open.flat_map(Domain::reservations);
+        assert!(
+            open.map(|one| one.stage())
+                .all(|stage| stage == Stage::Closed)
+        );
+    }
+}

@@ -157,7 +157,7 @@ fn rate_is_set_again_after_a_lost_answer() {
     let (at, id) = (Instant::ZERO, id_of(IN).0);
     assert_eq!(devices.apply(at, &[change(1, IN, 300)]), []);
     device.fail_change(Some(SimFault::AnswerLost), 0);
-    assert_eq!(devices.apply(at, &[change(1, IN, 600)]).len(), 1);
+    assert_eq!(devices.apply(at, &[change(1, IN, 600)]), []);
     assert_eq!(rates(&device), [(id, 600)]);
     assert_eq!(devices.apply(at, &[change(1, IN, 300)]), []);
     assert_eq!(rates(&device), [(id, 300)]);
@@ -393,7 +393,7 @@ fn failed_increase_blocks_only_its_own_capacity() {
     };
     // the device may have set the rate before its answer was lost
     device.fail_change(Some(SimFault::AnswerLost), 0);
-    assert_eq!(apply(0, &[change(1, IN, 600)]), (1, None));
+    assert_eq!(apply(0, &[change(1, IN, 600)]), (0, None));
     assert_eq!(apply(100, &[change(1, IN, 0)]), (0, None));
     assert_eq!(apply(101, &[change(2, OUT, 400)]), (0, None));
     assert_eq!(rates(&device), [(id_of(OUT).0, 400)]);
@@ -428,7 +428,7 @@ fn increase_whose_answer_was_lost_counts_until_its_removal() {
     let (one, two) = (id_of(IN).0, id_of(OUT).0);
     assert_eq!(devices.apply_at(&|| at(0), &[change(1, IN, 100)]), []);
     device.fail_change(Some(SimFault::AnswerLost), 0);
-    assert_eq!(devices.apply_at(&|| at(10), &[change(1, IN, 600)]).len(), 1);
+    assert_eq!(devices.apply_at(&|| at(10), &[change(1, IN, 600)]), []);
     device.fail_removals(1);
     let next = [change(1, IN, 0), change(2, OUT, 401), change(3, OUT, 99)];
     assert_eq!(devices.apply_at(&|| at(20), &next), []);
@@ -437,10 +437,7 @@ fn increase_whose_answer_was_lost_counts_until_its_removal() {
     assert_eq!(rates(&device), [(two, 500)]);
     // what both may use fits
     device.fail_change(Some(SimFault::AnswerLost), 0);
-    assert_eq!(
-        devices.apply_at(&|| at(1030), &[change(1, IN, 300)]).len(),
-        1
-    );
+    assert_eq!(devices.apply_at(&|| at(1030), &[change(1, IN, 300)]), []);
     device.fail_removals(1);
     let next = [change(1, IN, 0), change(2, OUT, 601)];
     assert_eq!(devices.apply_at(&|| at(1040), &next), []);
@@ -452,8 +449,7 @@ fn increase_is_repeated_after_a_lost_answer_although_the_device_may_have_it() {
     let (mut devices, device) = devices();
     assert_eq!(devices.apply_at(&|| at(0), &[change(1, IN, 100)]), []);
     device.fail_change(Some(SimFault::AnswerLost), 0);
-    let faults = devices.apply_at(&|| at(10), &[change(1, IN, 900)]);
-    assert_eq!(faults.len(), 1, "{faults:?}");
+    assert_eq!(devices.apply_at(&|| at(10), &[change(1, IN, 900)]), []);
     assert_eq!(devices.apply_at(&|| at(20), &[change(2, OUT, 100)]), []);
     let expected = [(id_of(IN).0, 900), (id_of(OUT).0, 100)];
     assert_eq!(rates(&device), expected);
@@ -470,7 +466,7 @@ fn smaller_increase_after_a_failed_increase_may_free_capacity() {
     };
     assert_eq!(apply(0, &[change(1, IN, 300)]), (0, None));
     device.fail_change(Some(SimFault::AnswerLost), 0);
-    assert_eq!(apply(10, &[change(2, IN, 600)]), (1, None));
+    assert_eq!(apply(10, &[change(2, IN, 600)]), (0, None));
     // more than the rate that is known, and less than the one that the device may have
     assert_eq!(apply(20, &[change(2, IN, 200)]), (0, None));
     assert_eq!(apply(30, &[change(3, OUT, 101)]), (0, Some(at(220))));
@@ -510,6 +506,6 @@ fn device_is_empty_once_its_last_circuit_was_removed() {
     devices.apply(at(0), &[]);
     assert!(devices.is_empty());
     device.fail_change(Some(SimFault::AnswerLost), 0);
-    assert_eq!(devices.apply(at(0), &[change(1, IN, 300)]).len(), 1);
+    assert_eq!(devices.apply(at(0), &[change(1, IN, 300)]), []);
     assert!(!devices.is_empty(), "the device may have the rate");
 }

@@ -53,7 +53,7 @@ pub(in crate::devices) fn link(name: &str, routes: &[(Segment, u8)]) -> SharedLi
 }
 
 /// A device of 1 Gb/s without guard time.
-pub(in crate::devices) const CAPABILITIES: Capabilities = Capabilities {
+pub(crate) const CAPABILITIES: Capabilities = Capabilities {
     rate_min: Rate::from_mbps(1),
     rate_max: Rate::from_mbps(1000),
     granularity: Rate::from_mbps(1),
@@ -128,6 +128,14 @@ impl Interface {
         let rate = circuits.get(&id_of(segment)).and_then(|one| one.rate);
         rate.map_or(0, |rate| rate.as_bps() / MBPS)
     }
+}
+
+/// Returns the rates of the paths in Mb/s.
+pub(in crate::devices) fn carried(interface: &Interface) -> Vec<(u128, Option<u64>)> {
+    let carried = interface.devices.carried_now();
+    let paths = carried.into_iter();
+    let paths = paths.map(|((key, _), bps)| (key.id.0, bps.map(|bps| bps / MBPS)));
+    paths.collect()
 }
 
 const MBPS: u64 = 1_000_000;

@@ -1,15 +1,20 @@
 //! Circuits that a device loses or changes without a call of its driver.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate};
-use lighthaul_circuit::driver::InstalledCircuit;
-use lighthaul_circuit::sim_device::{FaultModel, SimFault};
+use lighthaul_circuit::circuit::CircuitId;
+use lighthaul_circuit::driver::{Capabilities, Change, Driver, InstalledCircuit};
+use lighthaul_circuit::error::Result;
+use lighthaul_circuit::sim_device::{FaultModel, SimDevice, SimFault};
 use lighthaul_stargate::Segment;
 
+use crate::devices::driven::DrivenDevices;
 use crate::devices::link_book::LinkBook;
-use crate::devices::segment_circuit::id_of;
-use crate::devices::tests::example::{Interface, change, link, logged, segment};
+use crate::devices::segment_circuit::{SegmentCircuit, id_of};
+use crate::devices::tests::example::{Interface, change, link, logged, segment, sim_device};
 
 const ONE: Segment = segment(1, 2);
 const TWO: Segment = segment(1, 3);
@@ -210,4 +215,89 @@ fn circuit_that_is_lost_beside_one_that_cannot_be_removed_is_set_again() {
     interface.device.forget(id_of(ONE));
     pass(&mut interface, 60_000);
     assert_eq!(interface.mbps(ONE), 300);
+}
+
+/// Device whose circuits take a time to read.
+#[derive(Debug)]
+struct SlowList {
+    device: SimDevice,
+    /// Time in milliseconds.
+    now: Arc<AtomicU64>,
+    takes: u64,
+}
+
+impl Driver for SlowList {
+    fn capabilities(&self) -> Capabilities {
+        self.device.capabilities()
+    }
+
+    fn apply(&mut self, changes: &[Change<'_>]) -> Vec<Result<()>> {
+        self.device.apply(changes)
+    }
+
+    fn remove(&mut self, id: CircuitId) -> Result<()> {
+        self.device.remove(id)
+    }
+
+    fn inspect(&mut self) -> Result<Vec<InstalledCircuit>> {
+        self.now.fetch_add(self.takes, Ordering::Relaxed);
+        self.device.inspect()
+    }
+}
+
+/// Returns the times in milliseconds at which a slow device with a change each `every` is read in an hour. An old circuit
+/// that cannot be removed is there, or not.
+fn readings(takes: u64, every: u64, has_old: bool) -> Vec<u64> {
+    let (device, now) = (sim_device(Duration::ZERO), Arc::new(AtomicU64::new(0)));
+    if has_old {
+        let (id, rate) = (id_of(GONE), Some(Rate::from_mbps(1)));
+        device.install(InstalledCircuit {
+            id,
+            flow: None,
+            rate,
+        });
+        device.fail_removals(usize::MAX);
+    }
+    let driver = SlowList {
+        device,
+        now: Arc::clone(&now),
+        takes,
+    };
+    let circuit = SegmentCircuit {
+        interface: "eth1".to_owned(),
+        flow: "udp 1".parse().unwrap(),
+    };
+    let drivers = [("eth1".to_owned(), Box::new(driver) as Box<dyn Driver>)];
+    let mut devices = DrivenDevices::new(drivers.into(), [(ONE, circuit)].into());
+    let time = || Instant::ZERO + Duration::from_millis(now.load(Ordering::Relaxed));
+    assert_eq!(devices.reset_at(&time, &[change(1, ONE, 300)]), []);
+    let mut found = Vec::new();
+    while now.load(Ordering::Relaxed) < 3_600_000 {
+        let before = now.fetch_add(100, Ordering::Relaxed) + 100;
+        let next = (before / every + 1) * every;
+        devices.note_next_change(Some(Instant::ZERO + Duration::from_millis(next)));
+        assert_eq!(devices.apply_at(&time, &[]), []);
+        let after = now.load(Ordering::Relaxed);
+        found.extend((after > before).then_some(before));
+    }
+    found
+}
+
+#[test]
+fn slow_reading_ends_before_the_next_change() {
+    for has_old in [false, true] {
+        let (takes, every) = (20_000, 60_000);
+        let found = readings(takes, every, has_old);
+        assert!(found.len() > 50, "{found:?}");
+        let late = found.iter().filter(|at| *at % every + takes > every);
+        assert_eq!(late.count(), 0, "{found:?}");
+    }
+}
+
+#[test]
+fn reading_that_is_longer_than_the_time_between_changes_is_rare() {
+    for has_old in [false, true] {
+        let found = readings(20_000, 10_000, has_old);
+        assert!((5..10).contains(&found.len()), "{found:?}");
+    }
 }

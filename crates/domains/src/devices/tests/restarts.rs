@@ -12,7 +12,7 @@ use lighthaul_stargate::Segment;
 use crate::devices::cleaning::OldCircuits;
 use crate::devices::link_book::LinkBook;
 use crate::devices::segment_circuit::id_of;
-use crate::devices::tests::example::{Interface, change, link, logged, segment};
+use crate::devices::tests::example::{Interface, carried, change, link, logged, segment};
 
 const OLD: Segment = segment(1, 2);
 const NEW: Segment = segment(3, 4);
@@ -213,17 +213,43 @@ fn fault_of_old_circuits_is_logged_once() {
 }
 
 #[test]
-fn increase_at_a_device_that_cannot_be_read_is_refused_with_the_reason() {
-    let (mut first, mut second) = interfaces([0, 0], OLD);
+fn paths_stay_while_their_device_cannot_be_read_after_a_start() {
+    // the device has the circuit of the path, or has lost it
+    for mbps in [80, 0] {
+        let (mut first, _) = interfaces([0, 0], OLD);
+        if mbps == 0 {
+            first.device.forget(id_of(OLD));
+        }
+        fail(&first, true);
+        let lines = logged("cannot be read since the start", || {
+            assert_eq!(first.reset(0, &[change(1, OLD, 80)]), []);
+            for millis in (1000..1_000_000).step_by(20_000) {
+                assert_eq!(first.apply(millis, &[]), []);
+            }
+        });
+        assert_eq!(lines.len(), 1, "{lines:?}");
+        assert_eq!(first.mbps(OLD), mbps);
+        assert_eq!(carried(&first), [(1, None)]);
+        // its next rate waits, too
+        assert_eq!(first.apply(1_000_000, &[change(1, OLD, 90)]), []);
+        assert_eq!(first.apply(2_000_000, &[]), []);
+        fail(&first, false);
+        assert_eq!(first.apply(2_001_000, &[]), []);
+        assert_eq!(carried(&first), [(1, Some(90))]);
+    }
+}
+
+#[test]
+fn path_that_begins_at_a_device_that_cannot_be_read_fails_after_some_time() {
+    let (mut first, _) = interfaces([0, 0], OLD);
     fail(&first, true);
-    let faults = first.reset(0, &[change(1, OLD, 90)]);
+    assert_eq!(first.reset(0, &[]), []);
+    assert_eq!(first.apply(1000, &[change(1, OLD, 90)]), []);
+    assert_eq!(first.apply(181_199, &[]), []);
+    let faults = first.apply(181_200, &[]);
     assert_eq!(faults.len(), 1, "{faults:?}");
     assert!(faults[0].why.contains("the call failed"), "{faults:?}");
-    // the reason stays while the device cannot be read
-    assert_eq!(second.reset(0, &[]), []);
-    fail(&first, false);
-    assert_eq!(first.apply(1000, &[]), []);
-    assert_eq!(first.mbps(OLD), 90);
+    assert_eq!(first.apply(182_000, &[]), []);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Authenticated connections to the neighbors of a domain.
+//! Floor 4: authenticated connections to the neighbors of a domain.
 //!
 //! ```text
 //!  listener --> handshake slots --\                        /--> link thread --> messages
@@ -15,9 +15,11 @@
 //! - [`Transport`]: all links; `link`: one connection and its queue; `link_thread`: its thread
 //! - `listener`: connections of neighbors; `caller`: connections to them, and their delays
 //! - `greeting`: the first frame; `link_fault`: reasons for which a connection is refused or ends
+//! - [`Identification`], [`Neighbor`]: keys and addresses; [`TransportError`]: faults of the start
 
 mod caller;
 mod endpoints;
+mod error;
 mod greeting;
 mod link;
 mod link_fault;
@@ -25,7 +27,8 @@ mod link_thread;
 mod listener;
 mod running;
 
-pub use endpoints::{Deliver, Identification, Panicked};
+pub use endpoints::{Deliver, Identification, Neighbor, Panicked};
+pub use error::{TransportError, text_of};
 pub use link::LinkStatus;
 pub use link_fault::LinkFault;
 pub use running::Transport;

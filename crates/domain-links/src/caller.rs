@@ -10,13 +10,13 @@ use lighthaul_io::crypto::tls::{self, Side};
 use lighthaul_io::error::Error;
 use lighthaul_io::net::{dial, tcp};
 
-use super::endpoints::Identification;
-use super::link::Link;
-use super::link_fault::LinkFault;
+use crate::endpoints::Identification;
+use crate::link::Link;
+use crate::link_fault::LinkFault;
 use lighthaul_io::host::wall_clock::wall_now;
 
 /// Connects to a neighbor and takes the connection into use, if its key is the pinned one.
-pub(super) fn call(link: &Link, known: &Identification, address: &Target) {
+pub(crate) fn call(link: &Link, known: &Identification, address: &Target) {
     let fault = match connect(link, known, address) {
         Ok(control) => {
             link.offer(&control, link.me);
@@ -70,14 +70,14 @@ fn connect(link: &Link, known: &Identification, address: &Target) -> Result<Cont
 
 /// Delays between calls: they double, and vary by a half so that hosts do not call in step.
 #[derive(Debug)]
-pub(super) struct Backoff {
+pub(crate) struct Backoff {
     next: Duration,
     rng: Rng,
 }
 
 impl Backoff {
     /// Returns delays that start with the shortest one.
-    pub(super) const fn new(seed: u64) -> Self {
+    pub(crate) const fn new(seed: u64) -> Self {
         Self {
             next: DELAY_MIN,
             rng: Rng::new(seed),
@@ -85,12 +85,12 @@ impl Backoff {
     }
 
     /// Starts again with the shortest delay.
-    pub(super) const fn reset(&mut self) {
+    pub(crate) const fn reset(&mut self) {
         self.next = DELAY_MIN;
     }
 
     /// Returns the next delay.
-    pub(super) fn delay(&mut self) -> Duration {
+    pub(crate) fn delay(&mut self) -> Duration {
         let delay = self.next;
         self.next = (delay * 2).min(DELAY_MAX);
         let half = delay / 2;

@@ -8,22 +8,22 @@ use std::time::Duration;
 
 use lighthaul_base::Instant;
 use lighthaul_io::control::Frame;
+use lighthaul_io::crypto::identity::random_octets;
 use lighthaul_io::host::clock::Clock;
 use lighthaul_io::host::wait::{Watch, pause, wait};
 use lighthaul_stargate::Message;
 use lighthaul_stargate::wire::LEN_MAX;
 use tracing::{info, warn};
 
-use super::caller::{Backoff, call};
-use super::endpoints::{Deliver, Identification};
-use super::greeting;
-use super::link::{Connection, KEEPALIVE, Link};
-use super::link_fault::LinkFault;
-use crate::random::random_seed;
+use crate::caller::{Backoff, call};
+use crate::endpoints::{Deliver, Identification};
+use crate::greeting;
+use crate::link::{Connection, KEEPALIVE, Link};
+use crate::link_fault::LinkFault;
 use lighthaul_io::host::wall_clock::wall_now;
 
 /// Thread of one link.
-pub(super) struct LinkThread {
+pub(crate) struct LinkThread {
     link: Arc<Link>,
     known: Arc<Identification>,
     deliver: Deliver,
@@ -33,10 +33,12 @@ pub(super) struct LinkThread {
     /// Connection of the last turn.
     present: Option<u64>,
     keepalive_at: Instant,
+    /// True if the clock of the neighbor differed too much at its last message.
+    has_clock_differed: bool,
 }
 
 impl LinkThread {
-    pub(super) fn new(
+    pub(crate) fn new(
         link: Arc<Link>,
         known: Arc<Identification>,
         deliver: Deliver,
@@ -52,14 +54,15 @@ impl LinkThread {
             deliver,
             stop,
             clock,
-            backoff: Backoff::new(random_seed()),
+            backoff: Backoff::new(u64::from_ne_bytes(random_octets())),
             present: None,
             keepalive_at: Instant::ZERO,
+            has_clock_differed: false,
         }
     }
 
     /// Carries messages until the transport stops.
-    pub(super) fn run(mut self) {
+    pub(crate) fn run(mut self) {
         loop {
             // the waker is lowered first, so that a stop after this look still wakes the thread
             self.link.wake.lower();
@@ -163,11 +166,37 @@ impl LinkThread {
             return Err(malformed);
         }
         let message = Message::decode(&octets).map_err(|_| malformed)?;
+        self.compare_clocks(message.sent);
         if !(self.deliver)(domain, message) {
             // the service has ended
             self.stop.store(true, Ordering::Release);
         }
         Ok(1)
+    }
+
+    /// Compares the clock of the neighbor with this one by the time of a message. A difference is logged once: committed
+    /// paths change at other times in the neighbor.
+    fn compare_clocks(&mut self, sent: Instant) {
+        let offset = self.link.note_clock(sent, wall_now());
+        let (domain, apart) = (
+            self.link.neighbor.0,
+            Duration::from_nanos(offset.unsigned_abs()),
+        );
+        let differs = apart > self.known.clock_tolerance;
+        if differs && !self.has_clock_differed {
+            let (side, secs) = (
+                if offset > 0 { "ahead" } else { "behind" },
+                apart.as_secs_f64(),
+            );
+            warn!(
+                domain,
+                "the clock of neighbor {domain} is {secs:.1} s {side}, so paths begin and end at other times there; \
+                 synchronize both clocks"
+            );
+        } else if !differs && self.has_clock_differed {
+            info!(domain, "the clock of the neighbor is right again");
+        }
+        self.has_clock_differed = differs;
     }
 
     fn end(&mut self, number: u64, fault: LinkFault) {

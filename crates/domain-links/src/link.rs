@@ -14,17 +14,17 @@ use lighthaul_io::control::{Control, Frame, QueueLimit, Stream};
 use lighthaul_io::host::wait::Waker;
 use lighthaul_stargate::DomainId;
 
-use super::greeting::greeting;
-use super::link_fault::LinkFault;
+use crate::greeting::greeting;
+use crate::link_fault::LinkFault;
 
 /// Link to one neighbor.
 #[derive(Debug)]
-pub(super) struct Link {
-    pub(super) me: DomainId,
-    pub(super) neighbor: DomainId,
+pub(crate) struct Link {
+    pub(crate) me: DomainId,
+    pub(crate) neighbor: DomainId,
     state: Mutex<LinkState>,
     /// Raised when the thread of the link has something to do.
-    pub(super) wake: Waker,
+    pub(crate) wake: Waker,
 }
 
 /// State that the threads of a link share.
@@ -45,14 +45,14 @@ struct LinkState {
 
 /// Connection that is in use.
 #[derive(Clone, Debug)]
-pub(super) struct Connection {
+pub(crate) struct Connection {
     /// Sequence number.
-    pub(super) number: u64,
-    pub(super) stream: Arc<Stream>,
+    pub(crate) number: u64,
+    pub(crate) stream: Arc<Stream>,
     control: Control,
     opened_by: DomainId,
     /// True once the neighbor has greeted.
-    pub(super) is_greeted: bool,
+    pub(crate) is_greeted: bool,
 }
 
 /// Status of the link to one neighbor.
@@ -68,12 +68,15 @@ pub struct LinkStatus {
     pub received: u64,
     /// Messages to the neighbor that were dropped while there was no connection or no room.
     pub dropped: u64,
+    /// Time in nanoseconds by which the clock of the neighbor was ahead of this clock at its last message, without the
+    /// delay of the message; none before a message.
+    pub clock_offset_ns: Option<i64>,
     /// Last fault of the link.
     pub fault: Option<LinkFault>,
 }
 
 impl Link {
-    pub(super) fn new(me: DomainId, neighbor: DomainId) -> std::io::Result<Self> {
+    pub(crate) fn new(me: DomainId, neighbor: DomainId) -> std::io::Result<Self> {
         Ok(Self {
             me,
             neighbor,
@@ -83,7 +86,7 @@ impl Link {
     }
 
     /// Takes a connection with the neighbor into use, unless another connection is kept. Returns true if it is used.
-    pub(super) fn offer(&self, control: &Control, opened_by: DomainId) -> bool {
+    pub(crate) fn offer(&self, control: &Control, opened_by: DomainId) -> bool {
         let mut state = self.state();
         if let Some(present) = &state.connection {
             let is_other = present.opened_by != opened_by;
@@ -117,7 +120,7 @@ impl Link {
     }
 
     /// Sends a message, or keeps it for a while without a connection or without room in its queue.
-    pub(super) fn send(&self, octets: Vec<u8>, now: Instant) {
+    pub(crate) fn send(&self, octets: Vec<u8>, now: Instant) {
         let mut state = self.state();
         let dropped = state.waiting.push(now, octets);
         state.status.dropped += dropped;
@@ -130,12 +133,12 @@ impl Link {
     }
 
     /// Sends queued messages, as far as the connection has room. Before its greeting, a neighbor gets no message.
-    pub(super) fn flush(&self, now: Instant) {
+    pub(crate) fn flush(&self, now: Instant) {
         self.state().flush(now);
     }
 
     /// Sends an empty frame, which shows that this side is alive.
-    pub(super) fn keep_alive(&self) {
+    pub(crate) fn keep_alive(&self) {
         if let Some(connection) = &self.state().connection {
             // an error also ends the connection
             connection.stream.send(&Frame::message(Vec::new())).ok();
@@ -143,12 +146,12 @@ impl Link {
     }
 
     /// Returns the connection that is in use.
-    pub(super) fn connection(&self) -> Option<Connection> {
+    pub(crate) fn connection(&self) -> Option<Connection> {
         self.state().connection.clone()
     }
 
     /// Notes that the neighbor has greeted.
-    pub(super) fn greeted(&self, number: u64) {
+    pub(crate) fn greeted(&self, number: u64) {
         let mut state = self.state();
         if let Some(connection) = state.of(number) {
             connection.is_greeted = true;
@@ -158,12 +161,21 @@ impl Link {
     }
 
     /// Counts messages from the neighbor.
-    pub(super) fn count_received(&self, count: u64) {
+    pub(crate) fn count_received(&self, count: u64) {
         self.state().status.received += count;
     }
 
+    /// Notes the time at which the neighbor sent a message that arrived at `now`, both in wall-clock time. Returns the
+    /// offset of its clock.
+    pub(crate) fn note_clock(&self, sent: Instant, now: Instant) -> i64 {
+        let offset = i128::from(sent.as_nanos()) - i128::from(now.as_nanos());
+        let offset = i64::try_from(offset).unwrap_or(if offset > 0 { i64::MAX } else { i64::MIN });
+        self.state().status.clock_offset_ns = Some(offset);
+        offset
+    }
+
     /// Ends a connection, unless another connection has replaced it. Returns true if it was in use.
-    pub(super) fn end(&self, number: u64, fault: LinkFault) -> bool {
+    pub(crate) fn end(&self, number: u64, fault: LinkFault) -> bool {
         let mut state = self.state();
         if state.of(number).is_none() {
             return false;
@@ -177,7 +189,7 @@ impl Link {
     }
 
     /// Closes the connection.
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         if let Some(connection) = self.state().connection.take() {
             connection.control.close();
         }
@@ -185,7 +197,7 @@ impl Link {
 
     /// Begins a call if one is due, and neither a connection nor another call exists. Otherwise returns the time of the
     /// next look. A call that takes too long is ended.
-    pub(super) fn begin_call(&self, now: Instant) -> Result<(), Instant> {
+    pub(crate) fn begin_call(&self, now: Instant) -> Result<(), Instant> {
         let mut state = self.state();
         if let Some(since) = state.calling {
             let end = since + CALL_MAX;
@@ -213,18 +225,18 @@ impl Link {
     }
 
     /// Stores the outbound connection, so that a handshake timeout can close it.
-    pub(super) fn called(&self, tcp: &TcpStream) {
+    pub(crate) fn called(&self, tcp: &TcpStream) {
         self.state().called = tcp.try_clone().ok();
     }
 
     /// Sets the time of the next call.
-    pub(super) fn call_at(&self, at: Instant) {
+    pub(crate) fn call_at(&self, at: Instant) {
         self.state().call_at = at;
         self.wake.raise();
     }
 
     /// Notes the fault of a connection that was refused.
-    pub(super) fn note(&self, fault: LinkFault) {
+    pub(crate) fn note(&self, fault: LinkFault) {
         let mut state = self.state();
         if state.connection.is_none() {
             state.status.fault = Some(fault);
@@ -232,7 +244,7 @@ impl Link {
     }
 
     /// Notes that a call has ended, with its fault.
-    pub(super) fn end_call(&self, fault: Option<LinkFault>) {
+    pub(crate) fn end_call(&self, fault: Option<LinkFault>) {
         let mut state = self.state();
         state.calling = None;
         state.called = None;
@@ -244,7 +256,7 @@ impl Link {
     }
 
     /// Returns the status.
-    pub(super) fn status(&self) -> LinkStatus {
+    pub(crate) fn status(&self) -> LinkStatus {
         self.state().status.clone()
     }
 
@@ -328,7 +340,7 @@ const CALL_MAX: Duration = Duration::from_secs(40);
 /// Silence of a neighbor after which its connection ends.
 const SILENCE_MAX: Duration = Duration::from_secs(20);
 /// Time between two empty frames.
-pub(super) const KEEPALIVE: Duration = Duration::from_secs(5);
+pub(crate) const KEEPALIVE: Duration = Duration::from_secs(5);
 
 #[cfg(test)]
 mod tests {

@@ -7,10 +7,10 @@
 use lighthaul_stargate::DomainId;
 use lighthaul_stargate::wire::VERSION;
 
-use super::link_fault::LinkFault;
+use crate::link_fault::LinkFault;
 
 /// Returns the greeting of a domain to its neighbor.
-pub(super) fn greeting(from: DomainId, to: DomainId) -> Vec<u8> {
+pub(crate) fn greeting(from: DomainId, to: DomainId) -> Vec<u8> {
     let mut octets = MARK.to_vec();
     octets.push(VERSION);
     octets.extend(from.0.to_be_bytes());
@@ -19,7 +19,7 @@ pub(super) fn greeting(from: DomainId, to: DomainId) -> Vec<u8> {
 }
 
 /// Refuses a greeting to `me` that does not come from `neighbor`, and names its version if that differs.
-pub(super) fn check(octets: &[u8], neighbor: DomainId, me: DomainId) -> Result<(), LinkFault> {
+pub(crate) fn check(octets: &[u8], neighbor: DomainId, me: DomainId) -> Result<(), LinkFault> {
     if octets == greeting(neighbor, me) {
         return Ok(());
     }

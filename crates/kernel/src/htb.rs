@@ -2,21 +2,23 @@
 
 use std::time::Duration;
 
+use crate::tc_message::{Attributes, Message, word};
 use lighthaul_base::Rate;
-use lighthaul_kernel::tc_message::{Attributes, Message, word};
 
 /// Rates of a class: the guaranteed one, and the ceiling with borrowed bandwidth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Class {
-    pub(crate) rate: Rate,
-    pub(crate) ceil: Rate,
+pub struct Class {
+    /// Guaranteed rate.
+    pub rate: Rate,
+    /// Highest rate, with borrowed bandwidth.
+    pub ceil: Rate,
     /// Priority in borrowing; zero is the highest.
-    pub(crate) priority: u32,
+    pub priority: u32,
 }
 
 impl Class {
     /// Returns a class with a rate that borrows from no other class.
-    pub(crate) const fn fixed(rate: Rate) -> Self {
+    pub const fn fixed(rate: Rate) -> Self {
         Self {
             rate,
             ceil: rate,
@@ -25,7 +27,7 @@ impl Class {
     }
 
     /// Adds the attributes of the class to a message.
-    pub(crate) fn write(self, message: Message) -> Message {
+    pub fn write(self, message: Message) -> Message {
         let parameters = [
             ratespec(self.rate),
             ratespec(self.ceil),
@@ -49,7 +51,7 @@ impl Class {
     }
 
     /// Returns the rate of a class.
-    pub(crate) fn read_rate(attributes: Attributes<'_>) -> Option<Rate> {
+    pub fn read_rate(attributes: Attributes<'_>) -> Option<Rate> {
         let options = attributes.nest(TCA_OPTIONS)?;
         let short = word(options.find(TCA_HTB_PARMS)?, RATE_AT)?;
         let long = options.find(TCA_HTB_RATE64);
@@ -59,7 +61,7 @@ impl Class {
 }
 
 /// Adds the attributes of a queueing discipline to a message. Unclassified packets use the class `default`.
-pub(crate) fn write_discipline(message: Message, default: u32) -> Message {
+pub fn write_discipline(message: Message, default: u32) -> Message {
     const VERSION: u32 = 3;
     // the quantum of a class is its rate divided by this, unless the class sets it
     const RATE_TO_QUANTUM: u32 = 10;
@@ -70,7 +72,7 @@ pub(crate) fn write_discipline(message: Message, default: u32) -> Message {
 }
 
 /// Returns the number of the default class.
-pub(crate) fn read_default(attributes: Attributes<'_>) -> Option<u32> {
+pub fn read_default(attributes: Attributes<'_>) -> Option<u32> {
     let is_ours = attributes.text(TCA_KIND) == Some(KIND);
     let globals = attributes.nest(TCA_OPTIONS)?.find(TCA_HTB_INIT)?;
     word(globals, 8).filter(|_| is_ours)
@@ -102,8 +104,10 @@ fn numbers(numbers: &[u32]) -> Vec<u8> {
         .collect()
 }
 
-pub(crate) const TCA_KIND: u16 = 1;
-pub(crate) const TCA_OPTIONS: u16 = 2;
+/// Attribute with the kind of an object.
+pub const TCA_KIND: u16 = 1;
+/// Attribute with the options of a kind.
+pub const TCA_OPTIONS: u16 = 2;
 const KIND: &str = "htb";
 const TCA_HTB_PARMS: u16 = 1;
 const TCA_HTB_INIT: u16 = 2;

@@ -20,24 +20,24 @@ use lighthaul_io::net::tcp;
 use lighthaul_stargate::DomainId;
 use tracing::{debug, warn};
 
-use super::endpoints::Identification;
-use super::link::Link;
-use super::link_fault::LinkFault;
+use crate::endpoints::Identification;
+use crate::link::Link;
+use crate::link_fault::LinkFault;
 use lighthaul_io::host::wall_clock::wall_now;
 
 /// Listening socket and the links that it serves.
-pub(super) struct Listener {
-    pub(super) socket: TcpListener,
-    pub(super) clock: Clock,
-    pub(super) known: Arc<Identification>,
-    pub(super) links: Arc<BTreeMap<DomainId, Arc<Link>>>,
-    pub(super) stop: Arc<AtomicBool>,
-    pub(super) stopped: Waker,
+pub(crate) struct Listener {
+    pub(crate) socket: TcpListener,
+    pub(crate) clock: Clock,
+    pub(crate) known: Arc<Identification>,
+    pub(crate) links: Arc<BTreeMap<DomainId, Arc<Link>>>,
+    pub(crate) stop: Arc<AtomicBool>,
+    pub(crate) stopped: Waker,
 }
 
 impl Listener {
     /// Takes connections until the transport stops.
-    pub(super) fn run(self) {
+    pub(crate) fn run(self) {
         let addresses = self.known.neighbors.values().filter_map(|neighbor| {
             match neighbor.address.as_ref()?.host {
                 Host::Ip(ip) => Some(ip),

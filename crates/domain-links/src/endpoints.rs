@@ -3,19 +3,33 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use lighthaul_base::Instant;
+use lighthaul_capture::target::Target;
 use lighthaul_io::crypto::identity::{Fingerprint, Identity};
 use lighthaul_stargate::{DomainId, Message};
 
-use super::link_fault::LinkFault;
-use crate::config::Neighbor;
+use crate::link_fault::LinkFault;
 
 /// Receiver of messages from authenticated neighbors. It returns false once it takes no more.
 pub type Deliver = Arc<dyn Fn(DomainId, Message) -> bool + Send + Sync>;
 
 /// Receiver of the message of a thread of the transport that has ended by a panic.
 pub type Panicked = Arc<dyn Fn(String) + Send + Sync>;
+
+/// Neighbor of a domain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Neighbor {
+    /// Name, for people.
+    pub name: String,
+    /// Address to connect to; if absent, only the neighbor connects.
+    pub address: Option<Target>,
+    /// Fingerprint of the neighbor's key.
+    pub key: Fingerprint,
+    /// End of the key, in wall-clock time.
+    pub expires: Instant,
+}
 
 /// Keys and numbers of this domain and of its neighbors.
 #[derive(Clone)]
@@ -28,11 +42,13 @@ pub struct Identification {
     pub key: Fingerprint,
     /// Neighbors.
     pub neighbors: BTreeMap<DomainId, Neighbor>,
+    /// Largest difference of the clock of a neighbor, with the delay of its message.
+    pub clock_tolerance: Duration,
 }
 
 impl Identification {
     /// Returns the neighbor that has a key at `now`, in wall-clock time. `address` is that of the peer, for faults.
-    pub(super) fn neighbor_of(
+    pub(crate) fn neighbor_of(
         &self,
         key: Fingerprint,
         address: &str,
@@ -85,6 +101,7 @@ mod tests {
             identity,
             key,
             neighbors,
+            clock_tolerance: Duration::from_secs(3),
         };
         let of = |octet, now| {
             let key = Fingerprint::from_octets([octet; 32]);

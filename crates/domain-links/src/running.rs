@@ -15,11 +15,11 @@ use lighthaul_stargate::wire::LEN_MAX;
 use lighthaul_stargate::{DomainId, Message};
 use tracing::error;
 
-use super::endpoints::{Deliver, Identification, Panicked};
-use super::link::{Link, LinkStatus};
-use super::link_thread::LinkThread;
-use super::listener::Listener;
-use crate::error::{Error, text_of};
+use crate::endpoints::{Deliver, Identification, Panicked};
+use crate::error::{TransportError as Error, text_of};
+use crate::link::{Link, LinkStatus};
+use crate::link_thread::LinkThread;
+use crate::listener::Listener;
 
 /// Connections to all neighbors. They close when it is dropped.
 pub struct Transport {
