@@ -1,5 +1,6 @@
 //! Devices that refuse, or lose answers: nothing gets capacity that a circuit may still use.
 
+use lighthaul_circuit::error::Misuse;
 use lighthaul_circuit::sim_device::SimFault;
 
 use super::*;
