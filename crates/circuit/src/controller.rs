@@ -31,7 +31,7 @@ pub struct Controller {
     inspect_at: Instant,
     /// Time that the last inspection has taken.
     inspection_took: Duration,
-    /// True if it failed.
+    /// True if the last inspection failed.
     has_inspect_failed: bool,
     /// Capacity of decreases whose guard times have not ended. No flow stands for circuits with damaged configurations.
     freed: FreedCapacity<Option<Flow>>,
@@ -218,7 +218,8 @@ impl Controller {
             return Work::Apply(vec![(id, None)]);
         }
         let till = till.min(self.next_renewal(now));
-        if self.inspect_at <= now && now + self.inspection_took + INSPECT_TIME <= till {
+        let has_time = now + self.inspection_took + INSPECT_TIME <= till;
+        if self.inspect_at <= now && (has_time || self.inspect_at + INSPECT_PATIENCE <= now) {
             return Work::Inspect;
         }
         // without enough time before the next change, the inspection follows that change
@@ -315,7 +316,6 @@ impl Controller {
 
     /// Handles the result of an inspection: circuits that differ are set again.
     pub fn handle_inspected(&mut self, now: Instant, answer: Result<Vec<InstalledCircuit>>) {
-        self.inspection_took = now.since(self.asked_at);
         let standing = match answer {
             Ok(standing) => standing,
             Err(why) => {
@@ -326,6 +326,7 @@ impl Controller {
             }
         };
         self.was_inspected = true;
+        self.inspection_took = now.since(self.asked_at);
         self.inspect_at = now + INSPECT_INTERVAL;
         let found = standing.iter().map(|standing| (standing.id, standing));
         let mut found: BTreeMap<CircuitId, &InstalledCircuit> = found.collect();
@@ -584,6 +585,8 @@ fn bps_of(rate: Option<Rate>) -> u64 {
 pub const EVENTS_MAX: usize = 16_384;
 /// Time that an inspection may take before the next change in addition to that of the last one.
 const INSPECT_TIME: Duration = Duration::from_millis(250);
+/// Longest time for which an inspection waits for changes.
+const INSPECT_PATIENCE: Duration = Duration::from_mins(5);
 /// Interval of inspections.
 const INSPECT_INTERVAL: Duration = Duration::from_secs(30);
 /// Delay before a failed call is repeated.
