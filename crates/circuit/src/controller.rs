@@ -320,7 +320,6 @@ impl Controller {
 
     /// Handles the result of an inspection: circuits that differ are set again.
     pub fn handle_inspected(&mut self, now: Instant, answer: Result<Vec<InstalledCircuit>>) {
-        let took = now.since(self.asked_at);
         let standing = match answer {
             Ok(standing) => standing,
             Err(why) => {
@@ -331,7 +330,7 @@ impl Controller {
             }
         };
         self.was_inspected = true;
-        self.inspection_took = took;
+        self.inspection_took = now.since(self.asked_at);
         self.inspect_at = now + INSPECT_INTERVAL;
         let found = standing.iter().map(|standing| (standing.id, standing));
         let mut found: BTreeMap<CircuitId, &InstalledCircuit> = found.collect();

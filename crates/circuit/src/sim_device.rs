@@ -84,6 +84,11 @@ impl SimDevice {
         device.faults.push_back(fault);
     }
 
+    /// Makes the next changes fail with a fault. Earlier faults are forgotten.
+    pub fn fail_all(&self, fault: SimFault, changes: usize) {
+        self.device().faults = vec![Some(fault); changes].into();
+    }
+
     /// Makes the next removals fail.
     pub fn fail_removals(&self, count: usize) {
         self.device().failing_removals = count;

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::Duration;
 
 use lighthaul_base::Rate;
@@ -150,9 +151,20 @@ impl DeviceConfig {
     /// Does the same. A device with known capabilities that cannot be opened is opened later, unless its configuration is
     /// at fault.
     pub fn open_known(&self, known: &KnownDevices) -> Result<ParallelDevices, Error> {
+        // a device that does not answer delays no other
+        let opened: Vec<_> = thread::scope(|scope| {
+            let mut all = Vec::new();
+            for (interface, config) in &self.drivers {
+                all.push(scope.spawn(move || open_one(interface, config)));
+            }
+            let ended = all.into_iter().map(thread::ScopedJoinHandle::join);
+            ended
+                .map(|one| one.unwrap_or(Err(circuit::Error::NoAnswer)))
+                .collect()
+        });
         let mut drivers = BTreeMap::new();
-        for (interface, config) in &self.drivers {
-            let driver = match open_one(interface, config) {
+        for ((interface, config), opened) in self.drivers.iter().zip(opened) {
+            let driver: Box<dyn Driver> = match opened {
                 Ok(driver) => driver,
                 Err(why) => {
                     let can = known

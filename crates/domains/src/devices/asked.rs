@@ -1,8 +1,8 @@
 //! Reservations that have asked for changes of circuits which are not made yet.
 //!
 //! A change that a device refuses fails at once. A device that does not answer may answer soon: the change is repeated,
-//! and fails after half a minute. An increase without capacity waits for a limited time, too. A path from before the
-//! start does not fail while its device cannot be read, since it may carry data.
+//! and fails after half a minute if it also failed alone. An increase without capacity waits for a limited time, too. A
+//! path from before the start does not fail while its device cannot be read, since it may carry data.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -76,7 +76,7 @@ impl AskedChanges {
                 return false;
             };
             let since = *one.unanswered.get_or_insert(now);
-            !fault.may_pass || now.since(since) >= UNANSWERED_MAX
+            !fault.may_pass || fault.is_stubborn() && now.since(since) >= UNANSWERED_MAX
         });
         let fault = |(circuit, one): (_, Asked)| DeviceFault {
             circuit,

@@ -143,6 +143,13 @@ impl DrivenDevices {
         let (lower, mut higher): (Vec<_>, Vec<_>) = others
             .into_iter()
             .partition(|(segment, rates)| self.interfaces.present_bps(**segment) >= sum_of(rates));
+        // increases count the old rate of a decrease that comes after them
+        let is_last = |(segment, _): &Sum<'_>| {
+            self.failed
+                .get(*segment)
+                .is_some_and(ChangeFault::is_stubborn)
+        };
+        let (last, lower): (Vec<_>, Vec<_>) = lower.into_iter().partition(is_last);
         // a rate that moves to another route of its ports may need capacity of other links
         let mut moved = self.keep(now, equal);
         moved.extend(self.lower(now, lower, &mut faults));
@@ -153,6 +160,14 @@ impl DrivenDevices {
             }
         }
         self.raise(now, &higher, &mut faults);
+        // a change that is fatal to its program comes after all others
+        for (segment, _) in self.lower(now, last, &mut faults) {
+            faults.extend(
+                self.failed
+                    .get(segment)
+                    .map(|earlier| (*segment, earlier.clone())),
+            );
+        }
         self.renew_all(now);
         faults
     }
@@ -217,10 +232,15 @@ impl DrivenDevices {
     fn raise(&mut self, now: Time<'_>, higher: &[Sum<'_>], faults: &mut Faults) {
         let since = std::mem::take(&mut self.waiting);
         let logged = std::mem::take(&mut self.waiting_for_link);
-        let is_again = |(segment, _): &Sum<'_>| self.failed.contains_key(*segment);
+        let failed = |sum: &Sum<'_>| self.failed.get(sum.0);
         // the capacity of a circuit whose change has failed is uncertain until it is set
-        let (again, others): (Vec<_>, Vec<_>) = higher.iter().copied().partition(is_again);
-        for part in [again, others] {
+        let (again, others): (Vec<_>, Vec<_>) = higher
+            .iter()
+            .copied()
+            .partition(|sum| failed(sum).is_some());
+        let is_last = |sum: &Sum<'_>| failed(sum).is_some_and(ChangeFault::is_stubborn);
+        let (last, again): (Vec<_>, Vec<_>) = again.into_iter().partition(is_last);
+        for part in [again, others, last] {
             let ready = self.ready(now, &part, (&since, &logged), faults);
             self.change_all(now, &ready, faults);
         }
@@ -236,6 +256,7 @@ impl DrivenDevices {
     ) -> Vec<Sum<'a>> {
         let segments: Vec<Segment> = higher.iter().map(|(segment, _)| **segment).collect();
         let mut used = self.interfaces.used(&segments);
+        let mut counted = BTreeSet::new();
         let mut ready = Vec::new();
         for (segment, rates) in higher {
             if self.is_stopping() {
@@ -248,7 +269,8 @@ impl DrivenDevices {
                 self.waiting.insert(**segment, begun);
                 continue;
             }
-            let has_room = self.interfaces.has_room(now, **segment, more, &mut used);
+            let counts = (&mut used, &counted);
+            let has_room = self.interfaces.has_room(now, **segment, more, counts);
             if !self.links.take(now(), **segment, rates) {
                 let was_logged = logged.get(segment) == Some(&true);
                 self.wait_for_link(now(), (**segment, rates), begun, was_logged);
@@ -256,6 +278,7 @@ impl DrivenDevices {
                     faults.insert(**segment, why);
                 }
             } else if has_room {
+                counted.insert(**segment);
                 ready.push((*segment, *rates));
             } else {
                 self.waiting.insert(**segment, begun);
@@ -314,8 +337,8 @@ impl DrivenDevices {
         }
         let mut is_silent = false;
         for sum in again {
-            let earlier = self.failed.get(sum.0).filter(|_| is_silent);
-            if let Some(earlier) = earlier {
+            let earlier = self.failed.get(sum.0);
+            if let Some(earlier) = earlier.filter(|one| is_silent || one.retry_at > now()) {
                 faults.insert(*sum.0, earlier.clone());
                 continue;
             }
@@ -344,11 +367,7 @@ impl DrivenDevices {
                     self.links.set(now(), **segment, rates, guard);
                 }
                 Err(mut fault) => {
-                    let before = self
-                        .failed
-                        .get(*segment)
-                        .map_or(0, |before| before.attempts);
-                    fault.attempts = fault.attempts.saturating_add(before);
+                    fault.note_earlier(now(), self.failed.get(*segment));
                     faults.insert(**segment, fault);
                 }
             }
@@ -372,7 +391,7 @@ impl DrivenDevices {
         let readings = self
             .interfaces
             .inspect(now, &self.wanted, &self.links, &self.is_stopping);
-        if !readings.interfaces.is_empty() {
+        if readings.interfaces.values().any(Option::is_none) {
             self.inspections.note_time(began, now());
         }
         let wanted = self.wanted.values().map(|one| one.segment);

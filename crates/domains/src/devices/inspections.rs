@@ -82,7 +82,7 @@ impl Inspections {
 
     /// Returns the longest time for which readings wait for changes. A slow device waits longer, and delays few changes.
     fn patience(&self) -> Duration {
-        INTERVAL.max(self.took * PATIENCE)
+        (self.took * PATIENCE).clamp(INTERVAL, PATIENCE_MAX)
     }
 
     /// Notes the time of a reading.
@@ -196,6 +196,8 @@ const RETRY: Duration = Duration::from_secs(10);
 const INSPECT_TIME: Duration = Duration::from_millis(250);
 /// Multiple of the time of a reading for which the next one waits for changes.
 const PATIENCE: u32 = 20;
+/// Longest time for which a reading waits for changes.
+const PATIENCE_MAX: Duration = Duration::from_mins(5);
 /// Number of inspections in a row, and their time, after which a circuit that differs is a fault.
 const INSPECTIONS: u32 = 3;
 const LOST_MAX: Duration = Duration::from_mins(2);

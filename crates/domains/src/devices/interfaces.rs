@@ -12,7 +12,7 @@ use lighthaul_base::{Instant, Rate};
 use lighthaul_calendar::circuit_timer::Timer;
 use lighthaul_circuit::circuit::{Circuit, CircuitId};
 use lighthaul_circuit::driver::{Change, Driver};
-use lighthaul_circuit::error::Error;
+use lighthaul_circuit::error::{Cause, Error};
 use lighthaul_circuit::flow::Flow;
 use lighthaul_stargate::{Key, Segment};
 use tracing::warn;
@@ -236,17 +236,23 @@ impl Interfaces {
             |one: &Setting| one.rate.is_none() && !self.present.contains_key(&one.segment);
         let is_single = settings.iter().filter(|one| !is_gone(one)).count() == 1;
         let is_removed = |one: &Setting| is_gone(one) || is_single && one.rate.is_none();
-        let mut answers = BTreeMap::new();
+        let (mut answers, mut silent) = (BTreeMap::new(), None);
         let mut changes = Vec::new();
         for one in settings {
             let Some(circuit) = self.circuits.get(&one.segment) else {
                 continue;
             };
             if is_removed(one) {
-                let removed = driver.remove(circuit.id);
+                // a device that did not answer one removal does not delay the others
+                let removed = match &silent {
+                    None => driver.remove(circuit.id),
+                    Some(why) => Err(Error::clone(why)),
+                };
                 if removed.is_ok() {
                     self.closed.forget(one.segment);
                 }
+                let why = removed.as_ref().err();
+                silent = why.filter(|why| why.cause() == Cause::NoAnswer).cloned();
                 answers.insert(one.segment, removed);
                 continue;
             }
@@ -331,13 +337,14 @@ impl Interfaces {
         self.cleaning.unread(self.interface_of(segment)?)
     }
 
-    /// Returns true if an increase needs no capacity that other circuits may still use, and counts the increase.
+    /// Returns true if an increase needs no capacity that other circuits may still use, and counts the increase. The
+    /// increases of the circuits in `counted` are in `used` already.
     pub(super) fn has_room(
         &mut self,
         now: Time<'_>,
         segment: Segment,
         more_bps: u64,
-        used: &mut BTreeMap<String, u64>,
+        (used, counted): (&mut BTreeMap<String, u64>, &BTreeSet<Segment>),
     ) -> bool {
         let circuit = self.circuits.get(&segment);
         // a circuit without a device fails when it is set
@@ -352,7 +359,7 @@ impl Interfaces {
             .guards
             .in_use_beside(now(), interface, (segment, more_bps));
         let freed = freed.saturating_add(self.cleaning.in_use(interface));
-        let uncertain = self.uncertain_beside(segment, interface);
+        let uncertain = self.uncertain_beside((segment, interface), counted);
         let is_known = freed == 0 && uncertain.is_none();
         let sum = used.saturating_add(more_bps);
         let most = driver.capabilities().rate_max.as_bps();
@@ -366,10 +373,15 @@ impl Interfaces {
 
     /// Returns the capacity that other circuits of an interface may use beyond their present rates, since their last
     /// changes failed; none if no change did.
-    fn uncertain_beside(&self, segment: Segment, interface: &str) -> Option<u64> {
+    fn uncertain_beside(
+        &self,
+        (segment, interface): (Segment, &str),
+        counted: &BTreeSet<Segment>,
+    ) -> Option<u64> {
         let is_here = |one: &Segment| {
             let circuit = self.circuits.get(one);
-            *one != segment && circuit.is_some_and(|circuit| circuit.interface == interface)
+            let is_other = *one != segment && !counted.contains(one);
+            is_other && circuit.is_some_and(|circuit| circuit.interface == interface)
         };
         let failed = self.uncertain.iter().filter(|(one, _)| is_here(one));
         let beyond = failed.map(|(one, bps)| bps.saturating_sub(self.present_bps(*one)));

@@ -1,13 +1,14 @@
 //! Devices that do not answer for a while.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use lighthaul_base::Instant;
+use lighthaul_base::{Instant, Rate};
 use lighthaul_circuit::circuit::CircuitId;
 use lighthaul_circuit::driver::{Capabilities, Change, Driver, InstalledCircuit};
-use lighthaul_circuit::error::{Error, Result};
+use lighthaul_circuit::error::{Error, ProgramFault, Result};
 use lighthaul_circuit::sim_device::{SimDevice, SimFault};
 use lighthaul_stargate::{RateChange, Segment};
 
@@ -79,6 +80,7 @@ fn capacity_of_a_decrease_without_an_answer_is_not_used_before_its_repetition() 
         assert_eq!(interface.apply(2000, &[]), []);
         assert_eq!(interface.mbps(TWO), 0);
         assert_eq!(interface.apply(3000, &[]), []);
+        assert_eq!(interface.apply(4000, &[]), []);
         assert_eq!((interface.mbps(ONE), interface.mbps(TWO)), (200, 600));
     }
 }
@@ -163,5 +165,119 @@ fn change_that_is_fatal_to_its_program_fails_no_other_path() {
         let faults = apply(40, &[]);
         let failed = faults.iter().map(|one| one.circuit.0.id.0);
         assert!(failed.eq(fatal.iter().map(|nth| u128::from(*nth))));
+    }
+}
+
+#[test]
+fn increases_that_fill_an_interface_are_repeated_in_one_call() {
+    let mut interface = Interface::new(&LinkBook::default(), &[ONE, TWO], Duration::ZERO);
+    assert_eq!(interface.reset(0, &[]), []);
+    interface.device.fail_all(SimFault::AnswerLost, 2);
+    let both = [change(1, ONE, 500), change(2, TWO, 500)];
+    assert_eq!(interface.apply(1000, &both), []);
+    assert_eq!(interface.devices.failed.len(), 2);
+    assert_eq!(interface.apply(2000, &[]), []);
+    assert!(interface.devices.failed.is_empty() && interface.devices.waiting.is_empty());
+    assert_eq!((interface.mbps(ONE), interface.mbps(TWO)), (500, 500));
+}
+
+/// Device behind a program that dies at the removal of one circuit, and is started again with a back-off.
+#[derive(Debug)]
+struct BackedOff {
+    device: SimDevice,
+    fatal: CircuitId,
+    /// Time in seconds.
+    now: Arc<AtomicU64>,
+    failures: u32,
+    start_at: u64,
+}
+
+impl BackedOff {
+    fn check(&self) -> Result<()> {
+        let left = self
+            .start_at
+            .saturating_sub(self.now.load(Ordering::Relaxed));
+        if left == 0 {
+            return Ok(());
+        }
+        let (wait, last) = (Duration::from_secs(left), "it died".to_owned());
+        Err(Error::Program {
+            program: "driver".to_owned(),
+            fault: ProgramFault::Resting { wait, last },
+        })
+    }
+}
+
+impl Driver for BackedOff {
+    fn capabilities(&self) -> Capabilities {
+        self.device.capabilities()
+    }
+
+    fn apply(&mut self, changes: &[Change<'_>]) -> Vec<Result<()>> {
+        if let Err(why) = self.check() {
+            return vec![Err(why); changes.len()];
+        }
+        self.failures = 0;
+        self.device.apply(changes)
+    }
+
+    fn remove(&mut self, id: CircuitId) -> Result<()> {
+        self.check()?;
+        if id != self.fatal {
+            return self.device.remove(id);
+        }
+        self.failures += 1;
+        let rest = match self.failures {
+            1 => 0,
+            more => 60.min(1 << (more - 2).min(6)),
+        };
+        self.start_at = self.now.load(Ordering::Relaxed) + rest;
+        Err(Error::Unreachable("the program died".to_owned()))
+    }
+
+    fn inspect(&mut self) -> Result<Vec<InstalledCircuit>> {
+        self.check()?;
+        self.device.inspect()
+    }
+}
+
+#[test]
+fn removal_that_is_fatal_to_its_program_fails_no_path_that_begins() {
+    let (device, now) = (sim_device(Duration::ZERO), Arc::new(AtomicU64::new(0)));
+    let driver = BackedOff {
+        device: device.clone(),
+        fatal: id_of(ONE),
+        now: Arc::clone(&now),
+        failures: 0,
+        start_at: 0,
+    };
+    let circuit = |segment: Segment| {
+        let flow = format!("udp {}", segment.egress.0).parse().unwrap();
+        let interface = "eth1".to_owned();
+        (segment, SegmentCircuit { interface, flow })
+    };
+    let circuits = [circuit(ONE), circuit(TWO)];
+    let drivers = [("eth1".to_owned(), Box::new(driver) as Box<dyn Driver>)];
+    let mut devices = DrivenDevices::new(drivers.into(), circuits.into());
+    let mut apply = |secs: u64, changes: &[RateChange]| {
+        now.store(secs, Ordering::Relaxed);
+        let time = Instant::ZERO + Duration::from_secs(secs);
+        devices.apply_at(&|| time, changes)
+    };
+    assert_eq!(apply(0, &[change(1, ONE, 100)]), []);
+    assert_eq!(apply(1, &[change(1, ONE, 0)]), []);
+    let rate = || device.circuits().get(&id_of(TWO)).and_then(|one| one.rate);
+    // paths begin and end at all times of the back-off
+    for round in 0..20 {
+        let begin = 10 + round * 97;
+        assert_eq!(apply(begin, &[change(2, TWO, 200)]), []);
+        for secs in begin + 1..begin + 70 {
+            assert_eq!(apply(secs, &[]), [], "{secs}");
+        }
+        assert_eq!(rate(), Rate::from_bps(200_000_000), "{round}");
+        assert_eq!(apply(begin + 70, &[change(2, TWO, 0)]), []);
+        for secs in begin + 71..begin + 97 {
+            assert_eq!(apply(secs, &[]), [], "{secs}");
+        }
     }
 }
