@@ -195,9 +195,9 @@ pub struct Submit {
         help_heading = "Selection"
     )]
     pub retries: u32,
-    /// File with a `cp` command in each line, quoted as for a shell; - for standard input
+    /// Queue the `cp` command of each line of a file; - is standard input
     ///
-    /// All lines are checked before the first is queued. Empty lines and those that begin with # are skipped.
+    /// Lines are quoted as for a shell. All lines are checked before the first is queued. Empty lines and those that begin with # are skipped.
     #[arg(long, value_name = "FILE", help_heading = "Selection")]
     pub from: Option<PathBuf>,
     /// `cp` with its options and paths

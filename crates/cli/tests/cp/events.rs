@@ -128,9 +128,11 @@ fn version_is_printed_as_text_and_json() {
         let details = line.unwrap_or_else(|| panic!("{outcome:?}"));
         // builds for tests have no commit
         let features = [
+            (cfg!(feature = "lab"), " lab"),
             (cfg!(feature = "mount"), " mount"),
             (cfg!(feature = "objects"), " objects"),
             (cfg!(feature = "otel"), " otel"),
+            (cfg!(feature = "scheduler"), " scheduler"),
         ];
         let built = features.into_iter().filter(|(is_on, _)| *is_on);
         let names: String = built.map(|(_, name)| name).collect();

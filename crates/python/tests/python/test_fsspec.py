@@ -255,23 +255,23 @@ def test_directories_of_one_depth_are_listed_together(lh: LighthaulFileSystem) -
 
 
 def test_trees_are_listed_by_depth_and_removed_at_once(lh: LighthaulFileSystem) -> None:
-    lh.pipe({f"/tree/{one}/{two}/file": b"x" for one in range(5) for two in range(5)})
-    lh.makedirs("/tree/empty")
-    found = lh.find("/tree")
-    assert found == [f"/tree/{one}/{two}/file" for one in range(5) for two in range(5)]
-    directories = {"/tree", "/tree/empty", *(f"/tree/{one}" for one in range(5))}
-    assert set(lh.find("/tree", maxdepth=1, withdirs=True)) == directories
-    assert set(lh.find("/tree", withdirs=True)) - directories == {
-        *found, *(f"/tree/{one}/{two}" for one in range(5) for two in range(5))
+    lh.pipe({f"/deep/{one}/{two}/file": b"x" for one in range(5) for two in range(5)})
+    lh.makedirs("/deep/empty")
+    found = lh.find("/deep")
+    assert found == [f"/deep/{one}/{two}/file" for one in range(5) for two in range(5)]
+    directories = {"/deep", "/deep/empty", *(f"/deep/{one}" for one in range(5))}
+    assert set(lh.find("/deep", maxdepth=1, withdirs=True)) == directories
+    assert set(lh.find("/deep", withdirs=True)) - directories == {
+        *found, *(f"/deep/{one}/{two}" for one in range(5) for two in range(5))
     }
-    assert lh.find("/tree", detail=True)["/tree/0/0/file"]["size"] == 1
-    assert lh.find("/tree/0/0/file") == ["/tree/0/0/file"] and lh.find("/tree/absent") == []
+    assert lh.find("/deep", detail=True)["/deep/0/0/file"]["size"] == 1
+    assert lh.find("/deep/0/0/file") == ["/deep/0/0/file"] and lh.find("/deep/absent") == []
     with pytest.raises(OSError):
-        lh.rm("/tree", recursive=True, maxdepth=1)
-    lh.rm("/tree", recursive=True)
-    assert not lh.exists("/tree")
+        lh.rm("/deep", recursive=True, maxdepth=1)
+    lh.rm("/deep", recursive=True)
+    assert not lh.exists("/deep")
     with pytest.raises(FileNotFoundError):
-        lh.rm("/tree", recursive=True)
+        lh.rm("/deep", recursive=True)
 
 
 def test_rm_removes_links_and_not_their_targets(far: Far, lh: LighthaulFileSystem) -> None:
