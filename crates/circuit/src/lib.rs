@@ -4,13 +4,15 @@
 //! - [`driver`]: interface to one device; [`linux`]: an interface of this host; [`exec`]: a program for any device;
 //!   [`tl1`]: a switch that speaks TL1; [`sim_device`]: a simulated device
 //! - [`controller`]: schedule of one device as a machine, with its [`event`]s; [`agent`]: one thread for each device
-//! - `switched_controller`: controller that is disabled while another program controls its device
+//! - `controlled_circuit`: one circuit of a controller; `switched_controller`: controller that is disabled while another
+//!   program controls its device
 //! - [`conformance`]: the suite that every driver passes
 //! - [`error`]: faults of circuits
 
 pub mod agent;
 pub mod circuit;
 pub mod conformance;
+mod controlled_circuit;
 pub mod controller;
 pub mod driver;
 pub mod error;
