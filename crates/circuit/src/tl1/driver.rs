@@ -190,7 +190,9 @@ impl Tl1 {
                 }
             }
             self.record.edit(|record| {
-                added.iter().for_each(|channel| record.forget(channel));
+                for channel in &added {
+                    record.forget(channel);
+                }
                 if let Some(circuit) = record.circuits.get_mut(&id) {
                     circuit.channels.extend(added);
                 }

@@ -286,9 +286,12 @@ fn circuit_that_begins_at_a_device_that_is_never_read_fails_after_three_minutes(
     fail(&world, true);
     world.run(at(189_000));
     let failed = |world: &World| {
-        let failed = world.events.iter().filter_map(|event| match event {
-            Event::Failed(id, why) => Some((*id, why.contains("could not be read"))),
-            _ => None,
+        let failed = world.events.iter().filter_map(|event| {
+            if let Event::Failed(id, why) = event {
+                Some((*id, why.contains("could not be read")))
+            } else {
+                None
+            }
         });
         failed.collect::<Vec<_>>()
     };
@@ -355,7 +358,7 @@ fn inspection_that_took_long_needs_as_long_before_the_next_change() {
                     controller.handle_applied(at(millis), id, rate, Ok(()));
                 }
             }
-            work => break work,
+            work @ (Work::Remove(_) | Work::Inspect | Work::Wait(_)) => break work,
         }
     };
     assert_eq!(work(&mut controller, 5000), Work::Wait(at(35_000)));

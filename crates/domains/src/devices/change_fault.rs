@@ -54,15 +54,17 @@ impl ChangeFault {
 
 impl From<Error> for ChangeFault {
     fn from(error: Error) -> Self {
-        let fault = match &error {
-            Error::Program { fault, .. } => Some(fault),
-            _ => None,
-        };
-        let is_made = !matches!(fault, Some(ProgramFault::Resting { .. }));
+        let is_resting = matches!(
+            &error,
+            Error::Program {
+                fault: ProgramFault::Resting { .. },
+                ..
+            }
+        );
         Self {
             why: error.to_string(),
             may_pass: matches!(error.cause(), Cause::NoAnswer | Cause::Host),
-            attempts: u32::from(is_made),
+            attempts: u32::from(!is_resting),
             retry_at: Instant::ZERO,
         }
     }

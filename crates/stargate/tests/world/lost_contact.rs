@@ -206,7 +206,7 @@ fn fault_during_a_short_outage_reaches_the_source_soon_after_it() {
         let open = world.nodes.values().flat_map(|node| &node.domain);
         let open = open.flat_map(Domain::reservations);
         assert!(
-            open.map(|one| one.stage())
+            open.map(lighthaul_stargate::Reservation::stage)
                 .all(|stage| stage == Stage::Closed)
         );
     }
