@@ -61,7 +61,7 @@ impl Leavings {
     /// Returns the path of the journal, or of the partial file. There may also be a lock, which a killed process left.
     fn path(&self, journal: bool) -> PathBuf {
         let is_it =
-            |name: &&String| name.ends_with(".journal") == journal && !name.ends_with(".lock");
+            |name: &&String| name.ends_with(".journal") == journal && !name.contains(".lock");
         let mut names = self.files.iter().map(|(name, _)| name);
         self.far.target.join(names.find(is_it).unwrap())
     }
