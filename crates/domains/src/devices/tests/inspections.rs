@@ -298,6 +298,6 @@ fn slow_reading_ends_before_the_next_change() {
 fn reading_that_is_longer_than_the_time_between_changes_is_rare() {
     for has_old in [false, true] {
         let found = readings(20_000, 10_000, has_old);
-        assert!((5..10).contains(&found.len()), "{found:?}");
+        assert!((5..=12).contains(&found.len()), "{found:?}");
     }
 }
