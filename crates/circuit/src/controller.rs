@@ -30,8 +30,6 @@ pub struct Controller {
     /// True once the device was read. Before, its circuits are not known, and nothing is changed.
     was_inspected: bool,
     inspect_at: Instant,
-    /// First call of [`Controller::poll_work`].
-    asked_first: Option<Instant>,
     /// Time that the last successful inspection has taken.
     inspection_took: Duration,
     /// True if the last inspection failed.
@@ -71,7 +69,6 @@ impl Controller {
             stale: Vec::new(),
             was_inspected: false,
             inspect_at: Instant::ZERO,
-            asked_first: None,
             inspection_took: Duration::ZERO,
             has_inspect_failed: false,
             freed,
@@ -156,7 +153,6 @@ impl Controller {
     pub fn poll_work(&mut self, now: Instant) -> Work {
         self.asked_at = now;
         if !self.was_inspected {
-            self.fail_unread(now);
             let is_due = self.inspect_at <= now;
             return if is_due {
                 Work::Inspect
@@ -400,25 +396,6 @@ impl Controller {
             .ok_or_else(|| Misuse::UnknownCircuit(id).into())
     }
 
-    /// Fails the circuits that begin after the start, and wait for too long for a device that cannot be read. Earlier
-    /// circuits may carry packets.
-    fn fail_unread(&mut self, now: Instant) {
-        let first = *self.asked_first.get_or_insert(now);
-        let late = self.entries.values_mut().filter(|entry| {
-            let begin = entry.circuit.trc.start();
-            entry.stage == Stage::Kept && begin > first && now.since(begin) >= UNREAD_MAX
-        });
-        let fail = |entry: &mut Entry| {
-            entry.stage = Stage::Failed(now);
-            let why = "its device could not be read since the start".to_owned();
-            Event::Failed(entry.circuit.id, why)
-        };
-        let events: Vec<Event> = late.map(fail).collect();
-        for event in events {
-            self.push_event(event);
-        }
-    }
-
     fn end_finished(&mut self, now: Instant) {
         for entry in self.entries.values_mut() {
             if entry.stage != Stage::Kept || now < entry.end() {
@@ -536,8 +513,6 @@ pub const EVENTS_MAX: usize = 16_384;
 const INSPECT_TIME: Duration = Duration::from_millis(250);
 /// Time after which an inspection that is due is made also without time before the next change.
 const INSPECT_PATIENCE: Duration = Duration::from_mins(5);
-/// Time for which a circuit may wait for a device that was never read.
-const UNREAD_MAX: Duration = Duration::from_mins(3);
 /// Interval of inspections.
 const INSPECT_INTERVAL: Duration = Duration::from_secs(30);
 /// Delay before a failed call is repeated.

@@ -279,34 +279,6 @@ fn device_that_was_never_read_keeps_its_circuits() {
 }
 
 #[test]
-fn circuit_that_begins_at_a_device_that_is_never_read_fails_after_three_minutes() {
-    let mut world = World::calm();
-    world.put(circuit(1, "0s-900s 300M"));
-    world.put(circuit(2, "10s-900s 300M"));
-    fail(&world, true);
-    world.run(at(189_000));
-    let failed = |world: &World| {
-        let failed = world.events.iter().filter_map(|event| {
-            if let Event::Failed(id, why) = event {
-                Some((*id, why.contains("could not be read")))
-            } else {
-                None
-            }
-        });
-        failed.collect::<Vec<_>>()
-    };
-    assert_eq!(failed(&world), []);
-    world.run(at(201_000));
-    // the first circuit may carry packets since before the start
-    assert_eq!(failed(&world), [(CircuitId(2), true)]);
-    fail(&world, false);
-    world.run(at(300_000));
-    let rate = |id| world.rate_at(CircuitId(id), world.now);
-    assert_eq!((rate(1), rate(2)), (Some(Rate::from_mbps(300)), None));
-    assert_eq!(failed(&world).len(), 1);
-}
-
-#[test]
 fn busy_device_is_inspected_after_five_minutes() {
     let mut controller = Controller::new(capabilities()).unwrap();
     assert_eq!(controller.poll_work(at(0)), Work::Inspect);
