@@ -17,7 +17,7 @@ from typing import IO, Any
 import fsspec
 import pytest
 
-from conftest import Far
+from conftest import Far, running
 from lighthaul import _blocking
 from lighthaul.fsspec import LighthaulFileSystem
 
@@ -44,6 +44,13 @@ def is_created(far: Far, name: str) -> None:
     while not (far.root / name).exists() or not any((far.root / name).iterdir()):
         assert time.monotonic() < until, "the file is not created"
         time.sleep(0.01)
+
+
+@pytest.fixture(scope="module")
+def far(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Far]:
+    """A daemon of this module: sessions of interrupted programs hold memory there until they are lost."""
+    with running(tmp_path_factory.mktemp("ends")) as found:
+        yield found
 
 
 @pytest.fixture
