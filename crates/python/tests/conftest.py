@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +27,7 @@ class Far:
     root: Path
     port: int
     pin: str
-    daemon: subprocess.Popen[str]
+    daemon: subprocess.Popen[bytes]
 
     def place(self, path: str = "") -> str:
         """Return a place in the directory of the daemon."""
@@ -40,6 +41,36 @@ class Far:
     def client(self) -> lighthaul.Client:
         """Return a client that the daemon allows."""
         return lighthaul.Client(**self.settings)
+
+
+@contextmanager
+def service(
+    words: Iterable[object], folder: Path, environment: dict[str, str], patterns: Iterable[str]
+) -> Iterator[tuple[subprocess.Popen[bytes], list[str]]]:
+    """Run a service, and kill it at the end. Return it with the first groups of patterns that it prints at its start.
+
+    It prints to a file: a service would wait once nobody reads its pipe, and the pipe is full.
+    """
+    log = folder / "log"
+    with log.open("wb") as output:
+        program = subprocess.Popen(
+            [PROGRAM, *map(str, words)], env=environment, cwd=folder, stdout=subprocess.DEVNULL, stderr=output
+        )
+    try:
+        yield program, [_printed(program, log, pattern) for pattern in patterns]
+    finally:
+        program.kill()
+        program.wait()
+
+
+def _printed(program: subprocess.Popen[bytes], log: Path, pattern: str) -> str:
+    """Wait for a line in which a pattern is, and return the first group."""
+    until = time.monotonic() + 60
+    while not (found := re.search(pattern + r".*\n", log.read_text())):
+        assert program.poll() is None, f"the service has ended: {log.read_text()}"
+        assert time.monotonic() < until, f"the service does not print {pattern}: {log.read_text()}"
+        time.sleep(0.01)
+    return found[1]
 
 
 @contextmanager
@@ -58,27 +89,9 @@ def running(folder: Path, port: int = 0) -> Iterator[Far]:
     if port == 0:
         run("allow", key, "tester", "--allowed", folder / "allowed")
     words = ["--key", folder / "host-key", "--allowed", folder / "allowed", "--root", root]
-    daemon = subprocess.Popen(
-        [PROGRAM, "serve", "--listen", f"127.0.0.1:{port}", *map(str, words)],
-        env=environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert daemon.stderr is not None
-        found_port = pin = None
-        while found_port is None or pin is None:
-            line = daemon.stderr.readline()
-            assert line, "the daemon has ended"
-            if found := re.search(r"listening on \S*:(\d+)", line):
-                found_port = int(found[1])
-            if found := re.search(r"this host's key is (sha256:\w+)", line):
-                pin = found[1]
-        yield Far(folder, root, found_port, pin, daemon)
-    finally:
-        daemon.kill()
-        daemon.wait()
+    patterns = r"listening on \S*:(\d+)", r"this host's key is (sha256:\w+)"
+    with service(["serve", "--listen", f"127.0.0.1:{port}", *words], folder, environment, patterns) as (daemon, found):
+        yield Far(folder, root, int(found[0]), found[1], daemon)
 
 
 @pytest.fixture(scope="session")

@@ -14,10 +14,10 @@ fn copy_leaves_the_circuit_when_its_reservation_is_canceled() {
     let far = Far::start("booking-taken-far", &[]);
     let ada = booking.token("ada", "user");
     let source = far.near.at("source");
-    let content = noise(30_000_000, 31);
+    // half a minute at this rate, and the reservation is for longer
+    let content = noise(15_000_000, 31);
     fs::write(&source, &content).unwrap();
     let target = far.place("copy");
-    // a minute and a half at this rate
     let more = ["--book-size", "40MB", "--rate", "4Mb/s"];
     let paths = [source.to_str().unwrap(), target.as_str()];
     let mut copy = Running::start(booking.copy(&ada, &far, &more, &paths));

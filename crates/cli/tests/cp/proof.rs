@@ -58,20 +58,17 @@ impl Leavings {
         }
     }
 
-    /// Returns the path of the journal, or of the partial file. There may also be a lock, which a killed process left.
-    fn path(&self, journal: bool) -> PathBuf {
-        let is_it =
-            |name: &&String| name.ends_with(".journal") == journal && !name.contains(".lock");
-        let mut names = self.files.iter().map(|(name, _)| name);
-        self.far.target.join(names.find(is_it).unwrap())
-    }
-
     fn partial(&self) -> PathBuf {
         self.path(false)
     }
 
     fn journal(&self) -> PathBuf {
         self.path(true)
+    }
+
+    fn path(&self, journal: bool) -> PathBuf {
+        let names = self.files.iter().map(|(name, _)| name.clone());
+        self.far.target.join(left(names, journal))
     }
 
     /// Asserts that the same copy succeeds, and that the target has what the source has. Returns
@@ -85,6 +82,12 @@ impl Leavings {
         assert_eq!(names(&self.far.target), ["x"], "{what}");
         summary["bytes_moved"].as_u64().unwrap()
     }
+}
+
+/// Returns the name of the journal, or of the partial file. There may also be a lock, which a killed process left.
+fn left(mut names: impl Iterator<Item = String>, journal: bool) -> String {
+    let is_it = |name: &String| name.ends_with(".journal") == journal && !name.contains(".lock");
+    names.find(is_it).unwrap()
 }
 
 /// Replaces the bytes of `file` by others, with the same size and time.
@@ -267,8 +270,7 @@ fn resume_detects_altered_holes() {
     let mut copy = stopped_at(&far, &options, &paths, &far.target);
     copy.kill();
     far.restart();
-    let is_partial = |name: &String| !name.ends_with(".journal");
-    let partial = names(&far.target).into_iter().find(is_partial).unwrap();
+    let partial = left(names(&far.target).into_iter(), false);
     alter(&far.target.join(partial), 2 << 20, 5000);
     far.push(&["--sparse"], &[&source], "x").assert_succeeded();
     assert!(look(&source) == look(&far.target.join("x")));

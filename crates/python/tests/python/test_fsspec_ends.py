@@ -69,14 +69,14 @@ def fifo(tmp_path: Path) -> Path:
 def program(far: Far, end: str, fifo: Path, name: str) -> Iterator[tuple[subprocess.Popen[str], IO[bytes]]]:
     """Run a program, and return it with the other side of its FIFO, once it copies."""
     words = [sys.executable, "-c", SCRIPT + end, json.dumps(options_of(far)), str(fifo), f"/{name}/file"]
-    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as running:
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as started:
         try:
             with opened(fifo) as outlet:
                 outlet.write(SLICE)
                 is_created(far, name)
-                yield running, outlet
+                yield started, outlet
         finally:
-            running.kill()
+            started.kill()
 
 
 def opened(fifo: Path) -> IO[bytes]:
@@ -84,17 +84,24 @@ def opened(fifo: Path) -> IO[bytes]:
     return os.fdopen(os.open(fifo, os.O_RDWR), "wb", buffering=0)
 
 
-def end_main_thread(running: subprocess.Popen[str]) -> None:
+def end_main_thread(started: subprocess.Popen[str]) -> None:
     """End the main thread of a program, and wait until the interpreter has called its functions for that."""
-    assert running.stdin is not None
-    running.stdin.write("end\n")
-    running.stdin.flush()
-    assert said(running) == "exits\n"
+    assert started.stdin is not None
+    started.stdin.write("end\n")
+    started.stdin.flush()
+    assert said(started) == "exits\n"
 
 
-def said(running: subprocess.Popen[str]) -> str:
-    assert running.stdout is not None
-    return running.stdout.readline()
+def said(started: subprocess.Popen[str]) -> str:
+    assert started.stdout is not None
+    return started.stdout.readline()
+
+
+def ends(started: subprocess.Popen[str], outlet: IO[bytes]) -> None:
+    """Give the rest of the source, and wait for the end of the program."""
+    outlet.write(SLICE)
+    outlet.close()
+    assert started.wait(60) == 0
 
 
 async def test_cancelled_put_publishes_nothing(
@@ -137,32 +144,26 @@ async def test_cancelled_request_of_a_full_pool_does_not_start(
 
 def test_interrupted_put_publishes_nothing(far: Far, fifo: Path) -> None:
     end = 'try: put()\nexcept KeyboardInterrupt: print("interrupted", flush=True)'
-    with program(far, end, fifo, "interrupted-put") as (running, outlet):
-        running.send_signal(signal.SIGINT)
-        assert said(running) == "interrupted\n"
-        outlet.write(SLICE)
-        outlet.close()
-        assert running.wait(60) == 0
+    with program(far, end, fifo, "interrupted-put") as (started, outlet):
+        started.send_signal(signal.SIGINT)
+        assert said(started) == "interrupted\n"
+        ends(started, outlet)
     assert list((far.root / "interrupted-put").glob("file")) == []
 
 
 def test_put_that_nobody_waits_for_ends_with_the_interpreter(far: Far, fifo: Path) -> None:
     end = "threading.Thread(target=put, daemon=True).start()\nsys.stdin.readline()"
-    with program(far, end, fifo, "abandoned-put") as (running, outlet):
-        end_main_thread(running)
-        outlet.write(SLICE)
-        outlet.close()
-        assert running.wait(60) == 0
+    with program(far, end, fifo, "abandoned-put") as (started, outlet):
+        end_main_thread(started)
+        ends(started, outlet)
     assert list((far.root / "abandoned-put").glob("file")) == []
 
 
 def test_put_of_a_thread_is_complete_before_the_interpreter_ends(far: Far, fifo: Path) -> None:
     end = "threading.Thread(target=put).start()\nsys.stdin.readline()"
-    with program(far, end, fifo, "joined-put") as (running, outlet):
-        end_main_thread(running)
-        outlet.write(SLICE)
-        outlet.close()
-        assert running.wait(60) == 0
+    with program(far, end, fifo, "joined-put") as (started, outlet):
+        end_main_thread(started)
+        ends(started, outlet)
     assert (far.root / "joined-put/file").read_bytes() == 2 * SLICE
 
 

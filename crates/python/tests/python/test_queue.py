@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import os
-import re
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import lighthaul
-from conftest import PROGRAM, Far
+from conftest import PROGRAM, Far, service
 
 
 @dataclass(frozen=True)
@@ -54,21 +53,9 @@ def desk(far: Far, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
     files = {"topology": "network.toml", "policy": "policy.toml", "jobs": "jobs.db", "store": "books"}
     files |= {"tokens": "tokens", "key": "host-key"}
     options = [word for name, file in files.items() for word in (f"--{name}", str(folder / file))]
-    scheduler = subprocess.Popen(
-        [PROGRAM, "scheduler", "--no-tls", "--listen", "127.0.0.1:0", *options],
-        env=environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert scheduler.stderr is not None
-        while not (found := re.search(r"booking at (\S+),", line := scheduler.stderr.readline())):
-            assert line, "the scheduler has ended"
-        yield Desk(folder, found[1])
-    finally:
-        scheduler.kill()
-        scheduler.wait()
+    words = ["scheduler", "--no-tls", "--listen", "127.0.0.1:0", *options]
+    with service(words, folder, environment, [r"booking at (\S+),"]) as (_, (url,)):
+        yield Desk(folder, url)
 
 
 def test_job_is_submitted_run_and_awaited(far: Far, desk: Desk) -> None:

@@ -8,7 +8,6 @@ import inspect
 import multiprocessing
 import os
 import pickle
-import re
 import subprocess
 import time
 from collections.abc import Iterator
@@ -21,7 +20,7 @@ import numpy as np
 import pytest
 
 import lighthaul
-from conftest import PROGRAM
+from conftest import PROGRAM, service
 from lighthaul import _blocking, _reservations
 
 HOUR = datetime.timedelta(hours=1)
@@ -66,27 +65,10 @@ def running(folder: Path, listen: str = "127.0.0.1:0") -> Iterator[Office]:
     """Run a scheduler, which is killed at the end."""
     files = {"topology": "network.toml", "store": "books", "tokens": "tokens", "key": "host-key"}
     options = [word for name, file in files.items() for word in (f"--{name}", str(folder / file))]
-    scheduler = subprocess.Popen(
-        [PROGRAM, "scheduler", "--listen", listen, *options],
-        env=environment(folder),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert scheduler.stderr is not None
-        url = pin = None
-        while url is None or pin is None:
-            line = scheduler.stderr.readline()
-            assert line, "the scheduler has ended"
-            if found := re.search(r"booking at (\S+),", line):
-                url = found[1]
-            if found := re.search(r"this host's key is (sha256:\w+)", line):
-                pin = found[1]
+    words = ["scheduler", "--listen", listen, *options]
+    patterns = r"booking at (\S+),", r"this host's key is (sha256:\w+)"
+    with service(words, folder, environment(folder), patterns) as (_, (url, pin)):
         yield Office(folder, url, pin)
-    finally:
-        scheduler.kill()
-        scheduler.wait()
 
 
 @pytest.fixture(scope="module")

@@ -15,12 +15,13 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from conftest import PROGRAM, Far
+from conftest import PROGRAM, Far, service
 
 TREE = Path(os.environ["LIGHTHAUL_TEST_SLURM"])
 """Packages of Slurm and MUNGE, unpacked."""
@@ -253,7 +254,7 @@ def test_failed_copy_holds_the_job_and_says_why(slurm: Slurm, far: Far) -> None:
 
 def test_deadline_is_the_estimated_start(slurm: Slurm, far: Far) -> None:
     (far.root / "booked.bin").write_bytes(os.urandom(100_000))
-    with scheduler(slurm, far):
+    with scheduler(slurm):
         blocker = slurm.submit("sleep 1000", options=("--time=3",)).stdout.strip()
         slurm.ends(blocker, "RUNNING")
         number = slurm.submit(
@@ -275,32 +276,18 @@ def test_deadline_is_the_estimated_start(slurm: Slurm, far: Far) -> None:
         slurm.ends(number, "COMPLETED")
 
 
-class scheduler:
+@contextmanager
+def scheduler(slurm: Slurm) -> Iterator[None]:
     """A scheduler for the copies of the user, with one link from the daemon to the cluster."""
-
-    def __init__(self, slurm: Slurm, far: Far) -> None:
-        self.slurm = slurm
-        self.folder = slurm.folder
-        self.settings = slurm.folder / "settings"
-
-    def __enter__(self) -> None:
-        folder = self.folder
-        (folder / "network.toml").write_text('[[link]]\nfrom = "far"\nto = "near"\ncapacity = "1Gb/s"\nboth = true\n')
-        tokens = folder / "tokens"
-        command = [PROGRAM, "token", "user", "--role", "user", "--tokens", tokens]
-        token = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
-        command = [PROGRAM, "scheduler", "--listen", "127.0.0.1:0", "--topology", folder / "network.toml"]
-        command += ["--tokens", tokens, "--key", folder / "scheduler-key", "--store", folder / "books"]
-        self.process = subprocess.Popen(map(str, command), stderr=subprocess.PIPE, text=True, cwd=folder)
-        url = key = None
-        assert self.process.stderr is not None
-        while url is None or key is None:
-            line = self.process.stderr.readline()
-            assert line, "the scheduler has ended"
-            if found := re.search(r"booking at (\S+),", line):
-                url = found[1]
-            if found := re.search(r"this host's key is (sha256:\w+)", line):
-                key = found[1]
+    folder, settings = slurm.folder, slurm.folder / "settings"
+    (folder / "network.toml").write_text('[[link]]\nfrom = "far"\nto = "near"\ncapacity = "1Gb/s"\nboth = true\n')
+    tokens = folder / "tokens"
+    command = [PROGRAM, "token", "user", "--role", "user", "--tokens", tokens]
+    token = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+    words = ["scheduler", "--listen", "127.0.0.1:0", "--topology", folder / "network.toml"]
+    words += ["--tokens", tokens, "--key", folder / "scheduler-key", "--store", folder / "books"]
+    patterns = r"booking at (\S+),", r"this host's key is (sha256:\w+)"
+    with service(words, folder, dict(os.environ), patterns) as (_, (url, key)):
         trust(folder, url.removeprefix("https://"), key)
         lines = {
             "LIGHTHAUL_SCHEDULER": url,
@@ -308,9 +295,8 @@ class scheduler:
             "LIGHTHAUL_NODE": "near",
             "LIGHTHAUL_FAR_NODE": "far",
         }
-        self.settings.write_text("".join(f"export {name}={value}\n" for name, value in lines.items()))
-
-    def __exit__(self, *_: object) -> None:
-        self.settings.write_text("")
-        self.process.kill()
-        self.process.wait()
+        settings.write_text("".join(f"export {name}={value}\n" for name, value in lines.items()))
+        try:
+            yield
+        finally:
+            settings.write_text("")
