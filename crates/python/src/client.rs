@@ -75,11 +75,17 @@ impl Client {
         self.execute(py, at, FileRequest::Stat { paths })
     }
 
-    /// Removes an item.
-    fn remove(&self, py: Python<'_>, at: OsString, recursive: bool) -> PyResult<Reply> {
-        let at = place(py, at)?;
-        let paths = vec![at.path().to_vec()];
-        self.execute(py, at, FileRequest::Remove { paths, recursive })
+    /// Removes items of one host.
+    fn remove(&self, py: Python<'_>, at: Vec<OsString>, recursive: bool) -> PyResult<Reply> {
+        let places: Vec<Place> = at
+            .into_iter()
+            .map(|at| place(py, at))
+            .collect::<PyResult<_>>()?;
+        let Some(host) = places.first().cloned() else {
+            return Ok(Reply::default());
+        };
+        let paths = places.iter().map(|place| place.path().to_vec()).collect();
+        self.execute(py, host, FileRequest::Remove { paths, recursive })
     }
 
     /// Creates a directory.

@@ -197,7 +197,11 @@ class Client:
 
     def rm(self, place: Place, *, recursive: bool = False) -> None:
         """Remove a file, or with `recursive` a directory with all that it contains."""
-        _items(self._native.remove(_place(place), recursive))
+        self._remove([place], recursive)
+
+    def _remove(self, places: Iterable[Place], recursive: bool) -> None:
+        """Remove items of one host in one request."""
+        _items(self._native.remove(list(map(_place, places)), recursive))
 
     def mkdir(self, place: Place, *, parents: bool = False) -> None:
         """Create a directory. `parents` creates those above, too, and accepts one that exists."""

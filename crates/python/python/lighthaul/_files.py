@@ -6,7 +6,7 @@ import io
 import logging
 import os
 import sys
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import IO, TYPE_CHECKING, Any
 
 from . import _lighthaul
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer, WriteableBuffer
 
 _LOG = logging.getLogger("lighthaul")
+CALLERS = 8
+"""Callers of `close` among which a context manager is searched. There are one to three between them."""
 BUFFER = 1 << 20
 """Bytes of a buffer. The library reads further ahead, as far as the path needs."""
 
@@ -24,7 +26,8 @@ BUFFER = 1 << 20
 class Interruption:
     """Exceptions that end the work with a file between its opening and its close.
 
-    fsspec, pandas and others close a file without the exception that ended their block.
+    fsspec, pandas and others close a file without the exception that ended their block. Such a file is discarded: its
+    last bytes may be missing.
     """
 
     def __init__(self) -> None:
@@ -38,6 +41,26 @@ class Interruption:
         if raised is self._before or isinstance(raised, StopIteration | StopAsyncIteration):
             return None
         return raised
+
+    @staticmethod
+    def report(name: str, raised: BaseException) -> None:
+        """Say that a file was discarded. That is an error if the program may go on as if the file were complete."""
+        text = f"{name} was discarded, since it was closed while {type(raised).__name__} was handled"
+        if isinstance(raised, Exception) and not _ends_block():
+            raise OSError(f"{text}: close it after that, or commit it first")
+        _LOG.warning("%s", text)
+
+
+def _ends_block() -> bool:
+    """Return whether a context manager is ending its block, which raises the exception again."""
+    frame: FrameType | None = sys._getframe()
+    for _ in range(CALLERS):
+        if frame is None:
+            break
+        if frame.f_code.co_name in ("__exit__", "__aexit__"):
+            return True
+        frame = frame.f_back
+    return False
 
 
 class RawReader(io.RawIOBase):
@@ -117,9 +140,10 @@ class Reader(io.BufferedReader):
 
 
 class RawWriter(io.RawIOBase):
-    """Unbuffered file that is written. It gets its name when it is closed, and nothing is left of one that is discarded.
+    """Unbuffered file that is written. It gets its name when it is closed.
 
-    A file that is closed while an exception is handled, as in `finally`, is discarded: its last bytes may be missing.
+    Nothing is left of one that is discarded, except bytes that were appended to a file. A file that is closed while an
+    exception is handled, as in `finally`, is discarded: its last bytes may be missing.
     """
 
     def __init__(self, native: _lighthaul.Writer, name: str, mode: str, autocommit: bool = True) -> None:
@@ -183,10 +207,11 @@ class RawWriter(io.RawIOBase):
 
     def _complete(self) -> None:
         raised = self._interruption.exception()
-        if raised is not None and self._native is not None:
-            _LOG.warning("%s was discarded, since it was closed while %s was handled", self.name, type(raised).__name__)
+        if raised is None or self._native is None:
+            self.commit()
+        else:
             self.discard()
-        self.commit()
+            self._interruption.report(self.name, raised)
 
     def __del__(self) -> None:
         # the collector may end this file before the buffer above it, whose last bytes are missing then

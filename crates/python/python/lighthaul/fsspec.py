@@ -10,6 +10,7 @@ import asyncio
 import datetime
 import functools
 import inspect
+import io
 import os
 import posixpath
 import re
@@ -30,7 +31,7 @@ from ._blocking import CALLER, END_TIMEOUT, blocking
 from ._buffers import octets_or_copy
 from ._client import Client
 from ._errors import Exists, NotFound
-from ._files import Interruption, RawWriter, Writer, open_file
+from ._files import Interruption, RawWriter, TextWriter, Writer, open_file
 from ._ranges import Range, RangeBatch
 from ._records import ItemRecord
 
@@ -292,8 +293,7 @@ class LighthaulFileSystem(AsyncFileSystem):  # type: ignore[misc]
         names = await self._expand_path(path, recursive=False)
         if recursive and maxdepth is None:
             # the host removes what is below in one request, and leaves the targets of links
-            places = [self.unstrip_protocol(name) for name in names]
-            await asyncio.gather(*(self._do(self._client.rm, place, recursive=True) for place in places))
+            await self._do(self._client._remove, [self.unstrip_protocol(name) for name in names], True)
         else:
             await asyncio.gather(*(self._rm_tree(name, maxdepth if recursive else 0) for name in names))
 
@@ -398,6 +398,14 @@ class LighthaulFileSystem(AsyncFileSystem):  # type: ignore[misc]
 
     # file objects
 
+    def open(self, path: str, mode: str = "rb", *args: Any, **options: Any) -> Any:
+        """Open a file. An exception in its block discards it."""
+        opened = super().open(path, mode, *args, **options)
+        if isinstance(opened, io.TextIOWrapper) and isinstance(opened.buffer, Writer):
+            settings = (options.get(name) for name in ("encoding", "errors", "newline"))
+            return TextWriter(opened.detach(), *settings)
+        return opened
+
     def _open(
         self,
         path: str,
@@ -421,12 +429,13 @@ class LighthaulFileSystem(AsyncFileSystem):  # type: ignore[misc]
 
     async def open_async(self, path: str, mode: str = "rb", **_: Any) -> StreamedFile:
         """Open a file for coroutines, for reading or writing from begin to end."""
+        name = self.unstrip_protocol(path)
         if mode == "rb":
             reader = await self._do(lambda: self._files(False).open(self._octets(path)))
-            return StreamedFile(self, reader, None, mode)
+            return StreamedFile(self, reader, None, name)
         if mode != "wb":
             raise ValueError(f"mode {mode!r} is not possible: use rb or wb")
-        return StreamedFile(self, None, await self._do(self._create, path, False), mode)
+        return StreamedFile(self, None, await self._do(self._create, path, False), name)
 
 
 def _in_caller(method: Callable[..., Coroutine[Any, Any, T]]) -> Callable[..., T]:
@@ -484,10 +493,11 @@ class StreamedFile(AbstractAsyncStreamedFile):  # type: ignore[misc]
     """File for coroutines."""
 
     def __init__(
-        self, fs: LighthaulFileSystem, reader: _lighthaul.Reader | None, writer: _lighthaul.Writer | None, mode: str
+        self, fs: LighthaulFileSystem, reader: _lighthaul.Reader | None, writer: _lighthaul.Writer | None, name: str
     ) -> None:
         self.fs = fs
-        self.mode = mode
+        self._name = name
+        self.mode = "rb" if writer is None else "wb"
         self.loc = 0
         self.closed = False
         self.size = reader.size if reader is not None else 0
@@ -527,16 +537,22 @@ class StreamedFile(AbstractAsyncStreamedFile):  # type: ignore[misc]
     async def close(self) -> None:
         if not self.closed:
             self.closed = True
-            if self._writer is not None and self._interruption.exception() is None:
-                await self.fs._do(self._writer.commit)
+            writer, self._writer = self._writer, None
+            if writer is None:
+                return
+            raised = self._interruption.exception()
+            if raised is None:
+                await self.fs._do(writer.commit)
+            else:
+                # without a commit, nothing is left of the file
+                self._interruption.report(self._name, raised)
 
     async def __aenter__(self) -> StreamedFile:
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, value: object, trace: object) -> None:
         if kind is not None:
-            # without a commit, nothing is left of the file
-            self.closed, self._writer = True, None
+            self._writer = None
         await self.close()
 
 

@@ -268,8 +268,9 @@ def test_trees_are_listed_by_depth_and_removed_at_once(lh: LighthaulFileSystem) 
     assert lh.find("/deep/0/0/file") == ["/deep/0/0/file"] and lh.find("/deep/absent") == []
     with pytest.raises(OSError):
         lh.rm("/deep", recursive=True, maxdepth=1)
-    lh.rm("/deep", recursive=True)
-    assert not lh.exists("/deep")
+    lh.pipe_file("/deep-file", b"x")
+    lh.rm(["/deep", "/deep-file"], recursive=True)
+    assert not lh.exists("/deep") and not lh.exists("/deep-file")
     with pytest.raises(FileNotFoundError):
         lh.rm("/deep", recursive=True)
 
