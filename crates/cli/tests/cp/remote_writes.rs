@@ -3,11 +3,13 @@
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::FileExt;
+use std::sync::mpsc::channel;
 use std::thread;
 
 use lighthaul_files::hash::HashKind;
 use lighthaul_remote_files::failure::FailureKind;
 
+use crate::far::Far;
 use crate::remote_files::{connect, daemon};
 use crate::running::becomes_true;
 use crate::scratch::{names, noise};
@@ -92,6 +94,33 @@ fn more_long_requests_than_the_server_takes_are_done_later() {
 }
 
 #[test]
+fn lists_do_not_wait_for_hashes() {
+    let far = daemon("write-lists");
+    let large = fs::File::create(far.target.join("large")).unwrap();
+    // a hole that no test waits for
+    large.set_len(1 << 42).unwrap();
+    let files = connect(&far, true).unwrap();
+    let (ended, results) = channel();
+    thread::scope(|scope| {
+        for _ in 0..8 {
+            let (files, ended) = (&files, ended.clone());
+            scope.spawn(move || {
+                let hashed = files.hash(b"large", &[HashKind::Sha256]);
+                ended.send(hashed.is_ok()).unwrap();
+            });
+        }
+        // files that are hashed are open
+        let open = || open_files(&far, "large").len();
+        becomes_true("all threads for files are busy", || open() >= 4);
+        let listed = files.list(b"");
+        assert_eq!(listed.unwrap().len(), 1);
+        assert!(results.try_recv().is_err(), "a hash has ended");
+        // what was hashed so far has another size
+        large.set_len(1).unwrap();
+    });
+}
+
+#[test]
 fn local_program_that_appends_is_not_overwritten() {
     let far = daemon("write-append");
     let files = connect(&far, true).unwrap();
@@ -108,16 +137,9 @@ fn local_program_that_appends_is_not_overwritten() {
     });
     // the kernel writes at the end, wherever that is then
     let flags = |name: &str| {
-        let of_daemon = format!("/proc/{}", far.daemon.id());
-        let path = far.target.join(name);
-        let found = fs::read_dir(format!("{of_daemon}/fd"))
-            .unwrap()
-            .find_map(|fd| {
-                let fd = fd.unwrap();
-                let is_it = fs::read_link(fd.path()).is_ok_and(|link| link == path);
-                is_it.then(|| fd.file_name().into_string().unwrap())
-            });
-        let info = fs::read_to_string(format!("{of_daemon}/fdinfo/{}", found.unwrap())).unwrap();
+        let found = open_files(&far, name).remove(0);
+        let info = format!("/proc/{}/fdinfo/{found}", far.daemon.id());
+        let info = fs::read_to_string(info).unwrap();
         let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));
         u32::from_str_radix(flags.unwrap().trim(), 8).unwrap()
     };
@@ -133,4 +155,15 @@ fn local_program_that_appends_is_not_overwritten() {
         .and_then(|()| writer.commit(None).map(drop));
     assert_eq!(failed.unwrap_err().kind, FailureKind::Changed);
     assert_eq!(fs::read(&path).unwrap(), b"ours theirs ");
+}
+
+/// Returns the numbers under which the daemon has a file open.
+fn open_files(far: &Far, name: &str) -> Vec<String> {
+    let path = far.target.join(name);
+    let open = fs::read_dir(format!("/proc/{}/fd", far.daemon.id())).unwrap();
+    let open = open.map(|fd| fd.unwrap());
+    // some are closed meanwhile
+    let open = open.filter(|fd| fs::read_link(fd.path()).is_ok_and(|link| link == path));
+    open.map(|fd| fd.file_name().into_string().unwrap())
+        .collect()
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::mpsc::{SyncSender, TrySendError};
+use std::sync::mpsc::TrySendError;
 use std::sync::{Arc, Mutex};
 
 use lighthaul_files::request::FileInfo;
@@ -17,7 +17,7 @@ use crate::failure::{Failure, FailureKind};
 use crate::message::{FileVersion, Message, PIECE_MAX};
 use crate::server::answers::{Answers, as_path};
 use crate::server::folder;
-use crate::server::jobs::{Job, Work};
+use crate::server::jobs::{Job, Queues, Work};
 use crate::server::shared::{FILES_MAX, Shared};
 use crate::server::writer::{NewFile, Writer};
 
@@ -40,7 +40,7 @@ enum Handle {
 pub(super) struct Connection<'a> {
     shared: &'a Shared<'a>,
     answers: Arc<Answers>,
-    jobs: SyncSender<Job>,
+    queues: Queues,
     handles: BTreeMap<u64, Opened>,
 }
 
@@ -51,12 +51,12 @@ impl Drop for Connection<'_> {
 }
 
 impl<'a> Connection<'a> {
-    /// Creates the connection of `stream`, which passes long requests to `jobs`.
-    pub(super) fn new(shared: &'a Shared<'a>, stream: Stream, jobs: SyncSender<Job>) -> Self {
+    /// Creates the connection of `stream`, which passes long requests to `queues`.
+    pub(super) fn new(shared: &'a Shared<'a>, stream: Stream, queues: Queues) -> Self {
         Self {
             shared,
             answers: Arc::new(Answers::new(stream)),
-            jobs,
+            queues,
             handles: BTreeMap::new(),
         }
     }
@@ -402,12 +402,13 @@ impl<'a> Connection<'a> {
         if changes && let Err(failure) = self.writable() {
             return self.end(request, Err(failure));
         }
+        let queue = self.queues.of(&work);
         let job = Job {
             request,
             work,
             answers: Arc::clone(&self.answers),
         };
-        match self.jobs.try_send(job) {
+        match queue.try_send(job) {
             Ok(()) => Ok(()),
             Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {
                 let text = "the session has too many long requests; wait for some";

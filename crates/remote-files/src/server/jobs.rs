@@ -1,6 +1,7 @@
 //! Requests that take longer than a read: commits, copies, hashes and lists.
 
 use std::path::Path;
+use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex};
 
 use lighthaul_files::hash::{FileHashes, HashKind, RunningHashes};
@@ -26,6 +27,25 @@ pub(super) struct Job {
     pub(super) work: Work,
     /// Answers of the connection.
     pub(super) answers: Arc<Answers>,
+}
+
+/// Queues of the worker threads.
+#[derive(Clone, Debug)]
+pub(super) struct Queues {
+    /// Work that may read whole files.
+    pub(super) files: SyncSender<Job>,
+    /// Lists, which have a thread of their own: they do not wait for that work.
+    pub(super) lists: SyncSender<Job>,
+}
+
+impl Queues {
+    /// Returns the queue of `work`.
+    pub(super) const fn of(&self, work: &Work) -> &SyncSender<Job> {
+        match work {
+            Work::Commit(..) | Work::Copy(..) | Work::Hash(..) => &self.files,
+            Work::List(_) => &self.lists,
+        }
+    }
 }
 
 /// Work of a job.

@@ -1,7 +1,7 @@
 //! Session that serves files: one thread for each connection, a few for long requests.
 
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -17,12 +17,14 @@ use lighthaul_session::session::Session;
 
 use crate::message::{Message, Request, STREAM};
 use crate::server::connection::Connection;
-use crate::server::jobs::{Job, work};
+use crate::server::jobs::{Job, Queues, work};
 use crate::server::shared::{Scope, Shared};
 
+/// Threads of a session for requests that may read whole files.
+const FILE_WORKERS: usize = 4;
 /// Threads of a session for requests that take longer.
-pub const WORKERS: usize = 4;
-/// Maximum number of requests that wait for the worker threads.
+pub const WORKERS: usize = FILE_WORKERS + 1;
+/// Maximum number of requests in each queue.
 const JOBS_MAX: usize = 64;
 /// Interval of keepalives.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(1);
@@ -40,20 +42,23 @@ pub fn serve(
     scope.writable &= request.changes;
     session.control.limit_silence(SILENCE_MAX);
     let shared = Shared::new(session, scope);
-    let (jobs, waiting) = sync_channel(JOBS_MAX);
-    let waiting = Mutex::new(waiting);
+    let (files, for_files) = sync_channel(JOBS_MAX);
+    let (lists, for_lists) = sync_channel(JOBS_MAX);
+    let (for_files, for_lists) = (Mutex::new(for_files), Mutex::new(for_lists));
+    let queues = Queues { files, lists };
     let result = thread::scope(|scope| {
-        for _ in 0..WORKERS {
-            scope.spawn(|| worker(&shared, &waiting));
+        for _ in 0..FILE_WORKERS {
+            scope.spawn(|| worker(&shared, &for_files));
         }
-        let (shared, first) = (&shared, jobs.clone());
+        scope.spawn(|| worker(&shared, &for_lists));
+        let (shared, first) = (&shared, queues.clone());
         scope.spawn(move || connection(shared, &session.control, first));
         scope.spawn(move || {
             let joined = caught("further connections", || further(shared, &role, request));
             // the client continues with its present connections
             for control in joined.unwrap_or_default() {
-                let jobs = jobs.clone();
-                scope.spawn(move || connection(shared, &control, jobs));
+                let queues = queues.clone();
+                scope.spawn(move || connection(shared, &control, queues));
             }
         });
         let result = caught("session", || attend(session));
@@ -87,11 +92,11 @@ fn further(shared: &Shared<'_>, role: &Role, request: Request) -> Result<Vec<Con
 }
 
 /// Serves one connection until it ends.
-fn connection(shared: &Shared<'_>, control: &Control, jobs: SyncSender<Job>) {
+fn connection(shared: &Shared<'_>, control: &Control, queues: Queues) {
     let served = caught("connection", || {
         let stream = control.open(STREAM)?;
         if shared.keep(control) {
-            Connection::new(shared, stream, jobs).serve()?;
+            Connection::new(shared, stream, queues).serve()?;
         }
         Ok(())
     });

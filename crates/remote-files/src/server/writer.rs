@@ -168,7 +168,11 @@ impl Writer {
             // another program may have written meanwhile, and these bytes are after its own
             let size = self.version(FileAction::Write)?.size;
             if size != self.size {
-                return Err(self.other_size(size));
+                let path = self.path.display();
+                let text = format!(
+                    "another program has written to {path} meanwhile; these bytes are in it, after those of that program"
+                );
+                return Err(Failure::new(FailureKind::Changed, text));
             }
         }
         Ok(())
