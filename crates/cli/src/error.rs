@@ -17,6 +17,14 @@ pub(crate) enum Fault {
     /// A standard stream that is closed.
     #[error("standard input or output is not open: {0}")]
     NotOpen(io::Error),
+    /// A line of a list of copies that a scheduler refuses.
+    #[error("copies of the list are queued up to line {line}, which is not: {why}")]
+    Line {
+        /// Number of the line.
+        line: usize,
+        /// Reason.
+        why: Error,
+    },
     /// A list of files that cannot be read.
     #[error("cannot read the list of files: {0}")]
     List(io::Error),
@@ -137,6 +145,7 @@ impl Coded for Fault {
             Self::Interrupted(_) => Code::Interrupted,
             Self::LateEnd { .. } => Code::Refused,
             Self::NotCanceled { code, .. } => *code,
+            Self::Line { why, .. } => why.code(),
         }
     }
 }

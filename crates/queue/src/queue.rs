@@ -74,6 +74,24 @@ impl Queue {
         })
     }
 
+    /// Submits jobs: all, or none if one is refused. A repetition with the same key returns the jobs of the first call.
+    pub fn submit_once(&mut self, now: u64, specs: &[JobSpec], key: &str) -> Result<Vec<JobId>> {
+        for spec in specs {
+            check(spec)?;
+        }
+        self.write(Durability::Full, |database| {
+            let submit = |(nth, spec)| {
+                let request = Request {
+                    key: Some(format!("{key}-{nth}")),
+                    digest: String::new(),
+                    open_max: u64::MAX,
+                };
+                insert_once(database, now, spec, &request)
+            };
+            specs.iter().enumerate().map(submit).collect()
+        })
+    }
+
     /// Cancels a job. A running job ends once its worker has stopped it. Returns the state of the job now.
     pub fn cancel(&mut self, now: u64, id: JobId) -> Result<JobState> {
         self.cancel_once(now, id, None)
@@ -143,8 +161,8 @@ impl Queue {
             }
             check_open(database, &owner, open_max)?;
             // the job no longer waits for jobs before it
-            let sql = "UPDATE job SET failures = 0, losses = 0, waits = 0, cancel = 0, start_by = NULL, ended = NULL, \
-                       exit = NULL, text = '' WHERE id = $1";
+            let sql = "UPDATE job SET failures = 0, losses = 0, most_bytes = 0, waits = 0, cancel = 0, start_by = NULL, \
+                       ended = NULL, exit = NULL, text = '' WHERE id = $1";
             database.execute(sql, &[id.into()])?;
             enter(database, now, id, JobState::Queued, "retried by its user")
         })

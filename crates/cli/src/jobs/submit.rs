@@ -12,7 +12,7 @@ use lighthaul_grammar::help;
 use lighthaul_grammar::jobs::Submit;
 use lighthaul_grammar::time::Time;
 use lighthaul_io::crypto::identity;
-use lighthaul_queue::{JobId, JobSpec, Queue, Request};
+use lighthaul_queue::{JobId, JobSpec, Queue};
 use lighthaul_remote::scheduler::{failed as refused, reach};
 use lighthaul_session::error::{Error, FileAction};
 
@@ -40,18 +40,28 @@ fn one(args: &Submit) -> Result<(), Error> {
     }
     let spec = spec(args, args.command.clone())?;
     let mut queue = Queue::open(&place(&args.queue.store)).map_err(failed)?;
-    // a repetition after a lost answer finds the job of the first try
-    let request = Request {
-        key: Some(identity::token()),
-        digest: String::new(),
-        open_max: u64::MAX,
-    };
-    let job = patiently(|| {
+    let ids = queue_all(&mut queue, &[spec])?;
+    print_jobs(&mut queue, &ids, args)
+}
+
+/// Queues jobs: all or none. A repetition after a lost answer finds the jobs of the first try.
+fn queue_all(queue: &mut Queue, specs: &[JobSpec]) -> Result<Vec<JobId>, Error> {
+    let key = identity::token();
+    patiently(|| {
         let now = queue.now()?;
-        let id = queue.request(now, &spec, &request)?;
-        queue.job(id)
-    })?;
-    show::submitted(&job, args.output);
+        queue.submit_once(now, specs, &key)
+    })
+}
+
+/// Prints queued jobs.
+fn print_jobs(queue: &mut Queue, ids: &[JobId], args: &Submit) -> Result<(), Error> {
+    for id in ids {
+        if args.output.json {
+            show::submitted(&patiently(|| queue.job(*id))?, args.output);
+        } else {
+            print(&id.to_string());
+        }
+    }
     Ok(())
 }
 
@@ -75,14 +85,17 @@ fn list(args: &Submit, file: &Path) -> Result<(), Error> {
     for (nth, line) in lines() {
         let read = split(line).and_then(|words| reader.read(&words));
         let asked = read.and_then(|(matches, copy)| match client {
-            Some(_) => request(args, &copy, words(&matches)).map(|one| requests.push(one)),
+            Some(_) => request(args, &copy, words(&matches)).map(|one| requests.push((nth, one))),
             None => Ok(()),
         });
         asked.map_err(|why| usage(format!("line {nth} of the list: {}", why.text())))?;
     }
     if let Some(client) = client {
-        for request in requests {
-            let job = client.submit_job(&request).map_err(refused)?;
+        for (nth, request) in requests {
+            let job = client.submit_job(&request).map_err(|why| Fault::Line {
+                line: nth,
+                why: refused(why),
+            })?;
             show::submitted(&desk::job(job), args.output);
         }
         return Ok(());
@@ -94,14 +107,8 @@ fn list(args: &Submit, file: &Path) -> Result<(), Error> {
         let batch: Vec<JobSpec> = batch
             .map(|words| spec(args, words?))
             .collect::<Result<_, _>>()?;
-        let now = queue.now().map_err(failed)?;
-        for id in queue.submit(now, &batch).map_err(failed)? {
-            if args.output.json {
-                show::submitted(&queue.job(id).map_err(failed)?, args.output);
-            } else {
-                print(&id.to_string());
-            }
-        }
+        let ids = queue_all(&mut queue, &batch)?;
+        print_jobs(&mut queue, &ids, args)?;
     }
     Ok(())
 }

@@ -347,6 +347,30 @@ fn job_whose_attempts_come_farther_outlives_any_number_of_workers() {
     let job = queue.job(id).unwrap();
     assert_eq!(job.state, JobState::Failed);
     assert!(job.text.starts_with("11 workers ended"), "{}", job.text);
+    // its user has removed the target, and the copy begins anew
+    queue.retry(job.ended.unwrap(), id).unwrap();
+    lose_workers(&mut queue, 30, |nth| nth).unwrap();
+    assert_eq!(state(&mut queue, id), JobState::Queued);
+}
+
+#[test]
+fn list_is_submitted_once_or_not_at_all() {
+    let folder = Folder::new("once");
+    let mut queue = folder.queue();
+    let specs = [spec(), spec(), spec()];
+    let first = queue.submit_once(1, &specs, "key").unwrap();
+    assert_eq!(first, [JobId(1), JobId(2), JobId(3)]);
+    // the client has not heard the answer
+    assert_eq!(queue.submit_once(2, &specs, "key").unwrap(), first);
+    let other = queue.submit_once(3, &specs[..1], "other").unwrap();
+    assert_eq!(other, [JobId(4)]);
+    let after_none = JobSpec {
+        after: vec![JobId(99)],
+        ..spec()
+    };
+    let refused = queue.submit_once(4, &[spec(), after_none], "refused");
+    assert!(matches!(refused, Err(Error::Unknown(JobId(99)))));
+    assert!(matches!(queue.job(JobId(5)), Err(Error::Unknown(JobId(5)))));
 }
 
 #[test]
