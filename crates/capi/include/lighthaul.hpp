@@ -614,6 +614,9 @@ class Reservation {
     return true;
   }
 
+  // Ends waits of other threads for its start: their error is LH_INTERRUPTED. No later call is possible.
+  void close() { detail::check(lh_reservation_close(reservation_.get())); }
+
  private:
   friend class Client;
   detail::Owned<lh_reservation, lh_reservation_close> reservation_;

@@ -2,7 +2,6 @@
 
 #include <future>
 #include <iostream>
-#include <memory>
 #include <numeric>
 
 #include "lighthaul.hpp"
@@ -74,24 +73,26 @@ void reserve(const lighthaul::Client &client) {
   auto later = client.reserve(capacity);
   later.commit();
   std::cout << "started: " << later.wait_for(std::chrono::milliseconds(50)) << '\n';
-  // a wait without a limit holds up no other one, and ends with the object
-  auto waited = std::make_unique<lighthaul::Reservation>(client.reservation(later.info().number));
-  std::promise<void> waits;
-  auto code = std::async(std::launch::async, [reservation = waited.get(), &waits]() -> lh_code {
-    waits.set_value();
-    try {
-      reservation->wait();
-    } catch (const lighthaul::Error &error) {
-      return error.code();
+  // a wait without a limit holds up no other one, and ends with the handle
+  lh_code code = LH_OK;
+  for (int tries = 1; code != LH_INTERRUPTED && tries <= 10; tries++) {
+    auto waited = client.reservation(later.info().number);
+    auto waiting = std::async(std::launch::async, [&waited]() -> lh_code {
+      try {
+        waited.wait();
+      } catch (const lighthaul::Error &error) {
+        return error.code();
+      }
+      return LH_OK;
+    });
+    // a thread that begins later finds the handle closed
+    for (int nth = 0; nth < 5; nth++) {
+      if (waited.wait_for(std::chrono::milliseconds(10 * tries))) std::cout << "it has started\n";
     }
-    return LH_OK;
-  });
-  waits.get_future().wait();
-  for (int nth = 0; nth < 5; nth++) {
-    if (waited->wait_for(std::chrono::milliseconds(20))) std::cout << "it has started\n";
+    waited.close();
+    code = waiting.get();
   }
-  waited.reset();
-  std::cout << "the wait ended: " << code.get() << '\n';
+  std::cout << "the wait ended: " << code << '\n';
   later.cancel("not needed");
   std::cout << "canceled: " << (later.info().state == LH_TERMINATED) << '\n';
 }

@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "exported names and pointers of the program")]
 
 use std::ffi::c_char;
-use std::mem::size_of;
+use std::mem::{self, size_of};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ use lighthaul::{
     Bps, Bytes, Client, Error, IsoDuration, NewReservation, PendingStart, Rate, Reservation,
     ReservationState, Shape, Timestamp,
 };
+use lighthaul_io::error::Error as Io;
 
 use super::client::ClientHandle;
 use super::code::{LH_OK, LH_PENDING, ResultCode, result};
@@ -96,29 +97,39 @@ pub struct ReservationInfo {
 /// for another one.
 struct Open {
     reservation: Mutex<Reservation>,
-    start: Mutex<Option<Arc<PendingStart>>>,
+    start: Mutex<Start>,
+}
+
+/// Wait for the start of a reservation.
+enum Start {
+    /// No thread waits.
+    Idle,
+    /// Threads wait.
+    Pending(Arc<PendingStart>),
+    /// The handle is closed.
+    Closed,
 }
 
 impl Open {
     /// Returns the wait for the start, which all threads share.
     fn start(&self) -> Result<Arc<PendingStart>, Error> {
         let mut start = locked(&self.start);
-        if let Some(pending) = &*start {
-            return Ok(Arc::clone(pending));
+        match &*start {
+            Start::Pending(pending) => Ok(Arc::clone(pending)),
+            Start::Closed => Err(Io::Interrupted.into()),
+            Start::Idle => {
+                let pending = Arc::new(locked(&self.reservation).pending_start()?);
+                *start = Start::Pending(Arc::clone(&pending));
+                Ok(pending)
+            }
         }
-        let pending = Arc::new(locked(&self.reservation).pending_start()?);
-        *start = Some(Arc::clone(&pending));
-        Ok(pending)
     }
 
     /// Forgets a wait that has ended. A later one reads the reservation again.
     fn forget(&self, ended: &Arc<PendingStart>) {
         let mut start = locked(&self.start);
-        if start
-            .as_ref()
-            .is_some_and(|start| Arc::ptr_eq(start, ended))
-        {
-            *start = None;
+        if matches!(&*start, Start::Pending(pending) if Arc::ptr_eq(pending, ended)) {
+            *start = Start::Idle;
         }
     }
 }
@@ -243,7 +254,8 @@ pub extern "C" fn lh_reservation_wait(
 pub extern "C" fn lh_reservation_close(reservation: ReservationHandle) -> ResultCode {
     result(run(|| {
         let open = handles::close::<Open>(reservation.id)?;
-        if let Some(pending) = &*locked(&open.start) {
+        let start = mem::replace(&mut *locked(&open.start), Start::Closed);
+        if let Start::Pending(pending) = start {
             pending.cancel();
         }
         Ok(())
@@ -253,7 +265,7 @@ pub extern "C" fn lh_reservation_close(reservation: ReservationHandle) -> Result
 fn opened(reservation: Reservation) -> ReservationHandle {
     let id = handles::open(Open {
         reservation: Mutex::new(reservation),
-        start: Mutex::default(),
+        start: Mutex::new(Start::Idle),
     });
     ReservationHandle { id }
 }
