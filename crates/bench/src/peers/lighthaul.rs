@@ -1,7 +1,7 @@
 //! Lighthaul as a program of the bench: `lighthaul cp` to `lighthaul serve`.
 //!
-//! `Lighthaul` covers the variants of the table: defaults, without encryption, and a given
-//! protocol. A variant with a protocol copies 700 MB at a fixed rate. Its server runs without
+//! `Lighthaul` covers the variants of the table: defaults, without encryption, other options, and
+//! a protocol with a busy receiver, which copies 700 MB at a fixed rate. Its server runs without
 //! `CAP_NET_ADMIN`, so that the system limits its socket buffers. The result comes from the JSON
 //! events of the client. Functions that other peers share are here too: keys, login, and the
 //! daemon.
@@ -25,6 +25,8 @@ pub(crate) struct Lighthaul {
     pub(crate) plain: bool,
     /// Protocol to use, with a busy receiver.
     pub(crate) protocol: Option<&'static str>,
+    /// Further options.
+    pub(crate) options: &'static [&'static str],
 }
 
 impl Peer for Lighthaul {
@@ -45,6 +47,7 @@ impl Peer for Lighthaul {
         data != Data::Memory
             && self.protocol.is_some() == (data == Data::SevenHundredMegabytes)
             && !(self.plain && data.is_long())
+            && (self.options.is_empty() || data == Data::File)
     }
 
     fn serve(&self, trial: &Trial<'_>) -> io::Result<Service> {
@@ -62,6 +65,7 @@ impl Peer for Lighthaul {
         let mut words = words(trial.tools, &["cp", "--json"]);
         words.extend(login(trial.tools));
         words.extend(self.plain.then(|| "--plain".to_owned()));
+        words.extend(self.options.iter().map(|&option| option.to_owned()));
         if let Some(protocol) = self.protocol {
             words.extend(["--protocol", protocol, "--rate", BUSY_RATE].map(str::to_owned));
         }

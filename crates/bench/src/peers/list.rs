@@ -15,17 +15,27 @@ use super::xrdcp::Xrdcp;
 
 /// Returns all programs, in the order of the table.
 pub(crate) fn all() -> Vec<Box<dyn Peer>> {
+    const DEDICATED: &[&str] = &["--dedicated", "--protocol", "rbudp"];
+    const TCP: &[&str] = &["--protocol", "tcp"];
+    const UNVERIFIED: &[&str] = &["--dedicated", "--protocol", "rbudp", "--verify", "none"];
     let copies = [
-        ("lighthaul", false, None),
-        ("lighthaul-plain", true, None),
-        ("lighthaul-rbudp", false, Some("rbudp")),
-        ("lighthaul-rbudp+", false, Some("rbudp+")),
+        ("lighthaul", false, None, &[][..]),
+        ("lighthaul-plain", true, None, &[]),
+        ("lighthaul-rbudp", false, Some("rbudp"), &[]),
+        ("lighthaul-rbudp+", false, Some("rbudp+"), &[]),
+        ("copy-dedicated", false, None, DEDICATED),
+        ("copy-dedicated-plain", true, None, DEDICATED),
+        ("copy-tcp", false, None, TCP),
+        ("copy-tcp-plain", true, None, TCP),
+        ("copy-unverified", false, None, UNVERIFIED),
+        ("copy-unverified-plain", true, None, UNVERIFIED),
     ];
-    let copies = copies.map(|(name, plain, protocol)| {
+    let copies = copies.map(|(name, plain, protocol, options)| {
         Box::new(Lighthaul {
             name,
             plain,
             protocol,
+            options,
         }) as Box<dyn Peer>
     });
     let mut all = Vec::from(copies);
