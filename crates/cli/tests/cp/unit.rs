@@ -70,6 +70,24 @@ fn services_with_times_of_bookings_start_after_the_clock_is_right() {
 }
 
 #[test]
+fn domain_may_ask_whether_the_clock_is_right() {
+    let unit = unit("lighthaul-domain.service");
+    // the other value refuses the calls below
+    assert!(unit.contains("\nProtectClock=no\n"));
+    let mut lines = unit.lines();
+    let calls = lines.find_map(|line| line.strip_prefix("SystemCallFilter="));
+    let calls: Vec<_> = calls.unwrap().split(' ').collect();
+    assert!(calls.contains(&"adjtimex") && calls.contains(&"clock_adjtime"));
+    let mut lines = unit.lines();
+    let capabilities = lines.find_map(|line| line.strip_prefix("CapabilityBoundingSet="));
+    assert_eq!(
+        capabilities,
+        Some("CAP_NET_ADMIN"),
+        "it cannot set the clock"
+    );
+}
+
+#[test]
 fn systemd_accepts_the_units() {
     let test = "systemd_accepts_the_units";
     if lacks_tool(test, "systemd-analyze") {
