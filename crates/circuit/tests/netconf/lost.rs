@@ -96,7 +96,9 @@ fn device_takes_a_commit_back_that_nobody_confirms() {
     };
     let proxy = Proxy::start(&testbed.path(""));
     let mut client = testbed.client();
-    let mut driver = testbed.driver("proxy", "--confirm 6 --timeout 15").unwrap();
+    let mut driver = testbed
+        .driver("proxy", "--confirm 12 --timeout 30")
+        .unwrap();
     let wanted = circuit(1, "udp 10.0.0.1 1");
     set(&mut driver, &wanted, 100).unwrap();
     proxy.lose(Loss::Silence, TILL_COMMIT);
@@ -125,7 +127,9 @@ fn check_that_ends_after_the_time_to_confirm_is_no_success() {
     };
     let proxy = Proxy::start(&testbed.path(""));
     let mut client = testbed.client();
-    let mut driver = testbed.driver("proxy", "--confirm 5 --timeout 30").unwrap();
+    let mut driver = testbed
+        .driver("proxy", "--confirm 12 --timeout 40")
+        .unwrap();
     let wanted = circuit(1, "udp 10.0.0.1 1");
     set(&mut driver, &wanted, 100).unwrap();
     // the device reads its configuration in time, and the driver receives it after the device took the commit back
@@ -150,7 +154,9 @@ fn driver_that_is_killed_between_commit_and_confirmation_leaves_the_old_circuits
         return;
     };
     let proxy = Proxy::start(&testbed.path(""));
-    let mut driver = testbed.driver("proxy", "--confirm 4").unwrap();
+    let mut driver = testbed
+        .driver("proxy", "--confirm 15 --timeout 30")
+        .unwrap();
     let wanted = circuit(1, "udp 10.0.0.1 1");
     set(&mut driver, &wanted, 100).unwrap();
     proxy.lose(Loss::Silence, TILL_COMMIT);
