@@ -78,7 +78,8 @@ impl SourceNames {
                 "too many directories without their ends",
             ));
         }
-        if self.octets > OCTETS_MAX {
+        let file = self.file.as_ref().map_or(0, NameFile::size);
+        if self.octets > OCTETS_MAX || file > FILE_MAX {
             return Err(PeerFault::Invalid(
                 "too many names in directories without their ends",
             ));
@@ -211,6 +212,8 @@ const UNLISTED_MAX: usize = 1 << 12;
 const DEPTH_MAX: usize = PATH_MAX / 2 + 1;
 /// Maximum number of octets of the names in directories that have not ended.
 const OCTETS_MAX: u64 = 2 << 30;
+/// Maximum size of the file. It keeps places of ended directories that are between others.
+const FILE_MAX: u64 = 4 * OCTETS_MAX;
 /// Maximum number of these octets in memory.
 const HERE_MAX: usize = 8 << 20;
 

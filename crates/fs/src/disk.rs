@@ -394,10 +394,7 @@ impl OutputFile {
     /// Shortest write, in bytes, that uses direct I/O.
     const DIRECT_MIN: usize = 256 << 10;
 
-    /// Reserves disk space for `len` bytes, so that a full disk is reported early.
-    ///
-    /// On a file system that cannot reserve space, sets only the file's length. On tmpfs, checks
-    /// the free space and sets the length.
+    /// Reserves disk space for `len` bytes, as [`allocate`] does.
     pub fn allocate(&self, len: u64) -> io::Result<()> {
         allocate(&self.file, len)
     }

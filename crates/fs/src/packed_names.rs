@@ -6,6 +6,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use lighthaul_io::crypto::identity::random_octets;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
@@ -89,6 +90,11 @@ impl NameFile {
         Ok(Self { file, end: 0 })
     }
 
+    /// Returns the size in octets, with names that are no longer in use between others.
+    pub const fn size(&self) -> u64 {
+        self.end
+    }
+
     /// Frees what is after the last range that is in use, which ends at `end`.
     pub fn shorten(&mut self, end: u64) {
         if end < self.end {
@@ -104,7 +110,8 @@ fn unnamed(folder: &Path) -> io::Result<File> {
     let mode = Mode::RUSR | Mode::WUSR;
     match rustix::fs::open(folder, flags | OFlags::TMPFILE, mode) {
         Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => {
-            let path = folder.join(format!(".lighthaul-names-{}", std::process::id()));
+            let unique = u64::from_ne_bytes(random_octets());
+            let path = folder.join(format!(".lighthaul-names-{unique:016x}"));
             let flags = flags | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
             let file = rustix::fs::open(&path, flags, mode)?;
             std::fs::remove_file(&path)?;

@@ -155,7 +155,7 @@ impl Session {
             }
             old += 1;
             // a program that repeats an earlier answer is right about the next one; one that does not stop is broken
-            if seq.checked_sub(answer.seq).is_none() || old > OLD_MAX {
+            if answer.seq > seq || old > OLD_MAX {
                 let why = format!("it is for request {}, and request {seq} waits", answer.seq);
                 return Err(line.malformed(&why));
             }

@@ -71,8 +71,8 @@ pub(crate) fn with_root<T>(
     }
     let text = std::str::from_utf8(octets).map_err(|_| DecodeError::NotUtf8)?;
     check_names(text)?;
-    // document types are not permitted by default
     let options = ParsingOptions {
+        allow_dtd: false,
         nodes_limit: NODES_MAX,
         ..ParsingOptions::default()
     };

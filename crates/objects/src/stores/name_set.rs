@@ -1,6 +1,6 @@
 //! Set of names in little memory: it has a hash of each.
 //!
-//! The hash has 128 bits and a random key, so that two names never have the same one.
+//! The hash has 128 bits and a random key. Two of a billion names have the same one with a chance below 2^-68.
 
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, Hash, RandomState};
