@@ -1,5 +1,6 @@
 //! Provider and its connections.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -45,6 +46,8 @@ pub(super) struct State {
     pub(super) outbox: BTreeMap<u64, Outgoing>,
     /// Numbers of the messages that are being sent.
     pub(super) sending: BTreeSet<u64>,
+    /// URLs of waiting messages whose last delivery failed.
+    pub(super) failing: BTreeSet<String>,
     /// Numbers of delivered messages that the store still has, since it failed. The next change removes them.
     pub(super) delivered: BTreeSet<u64>,
     /// Time at which this is tried next.
@@ -137,6 +140,7 @@ impl Provider {
                 .collect(),
             outbox: outbox.into_iter().map(|one| (one.nth, one)).collect(),
             sending: BTreeSet::new(),
+            failing: BTreeSet::new(),
             delivered: BTreeSet::new(),
             note_at: Timestamp(0),
         };
@@ -210,11 +214,16 @@ impl Provider {
         state.answers.extend(new.map(|one| (one.key.clone(), one)));
         let new = change.outgoing.into_iter();
         state.outbox.extend(new.map(|one| (one.nth, one)));
+        if !change.delivered.is_empty() && !state.failing.is_empty() {
+            let urls: BTreeSet<&String> = state.outbox.values().map(|one| &one.url).collect();
+            state.failing.retain(|url| urls.contains(url));
+        }
         Ok(())
     }
 
-    /// Drops the oldest message of a requester for each new one above [`WAITING_MAX`]. Its connection keeps a note. A
-    /// message that is being sent is kept, since the requester may receive it.
+    /// Drops a message of a requester for each new one above [`WAITING_MAX`]: the oldest one of the URL with the most, so
+    /// that a silent URL costs no other URL its messages. Its connection keeps a note. A message that is being sent is
+    /// kept, since the requester may receive it.
     fn make_room(&self, state: &State, change: &mut Change) {
         let new = change.outgoing.iter();
         let new = new.filter(|one| !state.outbox.contains_key(&one.nth));
@@ -228,14 +237,20 @@ impl Provider {
             if waiting.len() + earlier.count() < WAITING_MAX {
                 continue;
             }
-            let mut idle = waiting.iter();
-            let Some(oldest) = idle.find(|one| !state.sending.contains(&one.nth)) else {
+            let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+            for one in &waiting {
+                *counts.entry(&one.url).or_default() += 1;
+            }
+            let idle = waiting.iter();
+            let idle = idle.filter(|one| !state.sending.contains(&one.nth));
+            let count = |one: &Outgoing| counts.get(one.url.as_str()).copied();
+            let Some(oldest) = idle.max_by_key(|one| (count(one), Reverse(one.nth))) else {
                 continue;
             };
             warn!(
                 connection = oldest.connection_id,
-                "{WAITING_MAX} messages wait for {requester}, so the oldest one ({}) is not delivered; check that {} \
-                 receives messages",
+                "{WAITING_MAX} messages wait for {requester}, so the oldest one ({}) to {} is not delivered; check that this \
+                 URL receives messages",
                 oldest.name,
                 oldest.url
             );

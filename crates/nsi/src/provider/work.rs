@@ -413,6 +413,7 @@ impl Provider {
             correlation_id: result.correlation_id.clone(),
             attempts: 0,
             next: self.now(),
+            queued: self.now(),
         }
     }
 }

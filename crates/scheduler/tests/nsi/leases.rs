@@ -1,5 +1,6 @@
 //! Our requester leases circuits from our provider.
 
+use std::net::TcpListener;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -51,17 +52,22 @@ impl Setting {
     }
 
     fn requester(&self, step_max: Duration) -> Requester {
+        let requester = self.requester_at(&self.listener.url(), step_max);
+        self.listener.inbox.set(requester.inbox()).ok();
+        requester
+    }
+
+    /// Returns a requester that gets its confirmations at a URL.
+    fn requester_at(&self, reply_to: &str, step_max: Duration) -> Requester {
         let config = RequesterConfig {
             nsa: "urn:r".to_owned(),
             provider: "urn:p".to_owned(),
             url: format!("{}/nsi/v2/provider", self.instance.url()),
             token: Some("agg".to_owned()),
-            reply_to: self.listener.url(),
+            reply_to: reply_to.to_owned(),
             step_max,
         };
-        let requester = Requester::new(config, ServerTrust::certificate()).unwrap();
-        self.listener.inbox.set(requester.inbox()).ok();
-        requester
+        Requester::new(config, ServerTrust::certificate()).unwrap()
     }
 
     /// Returns the states of all reservations at the provider.
@@ -107,6 +113,30 @@ fn wanted(capacity_mbps: u64) -> Reserve {
         },
         ..Reserve::default()
     }
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "a server for a test")]
+fn url_that_never_answers_delays_no_confirmation_to_another_url() {
+    let mut setting = Setting::make("silent");
+    // the kernel accepts connections, and nobody reads them
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let silent = (format!("http://{}/", silent.local_addr().unwrap()), silent);
+    setting.instance.kill();
+    let both = format!("reply_to = ['{}', ", silent.0);
+    let config = setting.config.replace("reply_to = [", &both);
+    setting.instance = Instance::start(&setting.folder, &config);
+    let mut requester = setting.requester_at(&silent.0, Duration::from_millis(500));
+    let lost = requester.lease(wanted(100)).unwrap_err();
+    let late = Step::Reserve;
+    assert!(matches!(&lost, LeaseError::Timeout(step) if *step == late), "{lost}");
+    let (clock, listener) = (Clock::start(), setting.listener.url());
+    requester = setting.requester_at(&listener, LONG);
+    setting.listener.inbox.set(requester.inbox()).ok();
+    requester.lease(wanted(100)).unwrap();
+    let took = clock.now().since(lighthaul_base::Instant::ZERO);
+    // a delivery to the other URL lasts ten seconds, and is repeated
+    assert!(took < Duration::from_secs(8), "{took:?}");
 }
 
 #[test]
