@@ -74,7 +74,7 @@ impl Provider {
         if let Message::Query(kind, query) = message {
             let all = state.connections.values();
             let all = all.filter(|one| one.requester == requester.nsa && is_meant(query, one));
-            let all = all.map(Connection::summary);
+            let all = all.map(|one| one.summary());
             let answer = self.collect(all, |all| Message::QueryConfirmed(*kind, all))?;
             let is_sync = *kind == QueryKind::SummarySync;
             return Ok((is_sync, String::new(), answer));

@@ -74,6 +74,8 @@ pub enum Status {
     Active,
     /// End as planned.
     Ended,
+    /// A reservation is unknown to the network.
+    Missing,
     /// Failure, with the reason.
     Failed(String),
 }

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use data_encoding::HEXLOWER;
@@ -40,7 +40,8 @@ pub struct Provider {
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) store: Store,
-    pub(super) connections: BTreeMap<String, Connection>,
+    /// Shared, so that the work of each second copies no connection that does not change.
+    pub(super) connections: BTreeMap<String, Arc<Connection>>,
     /// Answers by requester and correlation.
     pub(super) answers: BTreeMap<String, Answer>,
     pub(super) outbox: BTreeMap<u64, Outgoing>,
@@ -132,7 +133,7 @@ impl Provider {
             store,
             connections: connections
                 .into_iter()
-                .map(|one| (one.id.clone(), one))
+                .map(|one| (one.id.clone(), Arc::new(one)))
                 .collect(),
             answers: answers
                 .into_iter()
@@ -209,7 +210,7 @@ impl Provider {
         let new = change.connection.into_iter().chain(change.noted);
         state
             .connections
-            .extend(new.map(|one| (one.id.clone(), one)));
+            .extend(new.map(|one| (one.id.clone(), Arc::new(one))));
         let new = change.answer.into_iter();
         state.answers.extend(new.map(|one| (one.key.clone(), one)));
         let new = change.outgoing.into_iter();
@@ -324,7 +325,7 @@ pub(super) fn undelivered(
     outgoing: &Outgoing,
     now: Timestamp,
 ) -> Option<(Connection, Notification)> {
-    let mut connection = state.connections.get(&outgoing.connection_id)?.clone();
+    let mut connection = Connection::clone(state.connections.get(&outgoing.connection_id)?);
     let note = note_undelivered(&mut connection, outgoing, now);
     Some((connection, note))
 }

@@ -200,30 +200,35 @@ impl Resources for BookResources {
         let principal = Principal::new(owner, Role::User);
         let mut status = Status::Active;
         for id in reservations {
-            let reservation = match self.0.get(&principal, *id).map_err(refusal) {
-                Err(why) if why.id == ErrorId::ConnectionGone => return Ok(Status::Ended),
-                reservation => reservation?,
-            };
-            match reservation.state {
-                ReservationState::Active => {}
-                ReservationState::Reserved
-                | ReservationState::Committed
-                | ReservationState::Provisioned => status = Status::Idle,
-                ReservationState::Failed => {
-                    let why = reservation.failure.unwrap_or_default();
-                    return Ok(Status::Failed(why));
-                }
-                ReservationState::Released | ReservationState::Terminated => {
-                    let is_early = reservation.changed < reservation.promised_end;
-                    if is_early && reservation.changed < end_of(&reservation) {
-                        let why = "the operator has ended its reservation";
-                        return Ok(Status::Failed(why.to_owned()));
-                    }
-                    return Ok(Status::Ended);
-                }
+            match self.0.look(&principal, *id, direction).map_err(refusal) {
+                Err(why) if why.id == ErrorId::ConnectionGone => return Ok(Status::Missing),
+                Err(why) => return Err(why),
+                Ok(Status::Active) => {}
+                Ok(Status::Idle) => status = Status::Idle,
+                Ok(over) => return Ok(over),
             }
         }
         Ok(status)
+    }
+}
+
+/// Returns the status of one direction.
+fn direction(reservation: &Reservation) -> Status {
+    match reservation.state {
+        ReservationState::Active => Status::Active,
+        ReservationState::Reserved
+        | ReservationState::Committed
+        | ReservationState::Provisioned => Status::Idle,
+        ReservationState::Failed => {
+            Status::Failed(reservation.failure.clone().unwrap_or_default())
+        }
+        ReservationState::Released | ReservationState::Terminated => {
+            let is_early = reservation.changed < reservation.promised_end;
+            if is_early && reservation.changed < end_of(reservation) {
+                return Status::Failed("the operator has ended its reservation".to_owned());
+            }
+            Status::Ended
+        }
     }
 }
 
