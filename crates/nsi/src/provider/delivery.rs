@@ -31,8 +31,8 @@ impl Provider {
     fn first_due(&self, state: &State, requester: &str) -> Option<Outgoing> {
         let now = self.now();
         let waiting = state.outbox.values();
-        let waiting = waiting
-            .filter(|one| one.requester == requester && !state.delivered.contains(&one.nth));
+        let waiting =
+            waiting.filter(|one| one.requester == requester && !state.delivered.contains(&one.nth));
         let (mut urls, mut failing, mut heads) = (BTreeSet::new(), 0, Vec::new());
         for one in waiting.filter(|one| urls.insert(one.url.as_str())) {
             let is_failing = state.failing.contains(&one.url);
@@ -169,7 +169,9 @@ fn warn_of_failure(outgoing: &Outgoing, why: &str, is_last: bool) {
     if !is_last {
         warn!("cannot deliver {name} to {url}: {why}");
     } else if connection_id.is_empty() {
-        warn!("gives up {name} to {url} after {attempts} attempts: {why}; the requester can ask again");
+        warn!(
+            "gives up {name} to {url} after {attempts} attempts: {why}; the requester can ask again"
+        );
     } else {
         warn!(
             connection = connection_id,

@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -31,6 +32,8 @@ pub struct Provider {
     pub(super) resources: Box<dyn Resources>,
     clock: Box<dyn Fn() -> Timestamp + Send + Sync>,
     state: Mutex<State>,
+    /// True once the connections were compared with the reservations of the network.
+    pub(super) is_compared: AtomicBool,
     /// True if new work is waiting.
     news: Mutex<bool>,
     changed: Condvar,
@@ -107,7 +110,7 @@ pub enum OpenError {
     Locked(PathBuf),
     /// File that cannot be read or written.
     #[error(
-        "cannot use the store of NSI connections: {0}; check the file, or remove it to forget all connections"
+        "cannot use the store of NSI connections: {0}; check the file, or remove it, which ends all circuits of NSI"
     )]
     Failed(String),
 }
@@ -150,6 +153,7 @@ impl Provider {
             resources,
             clock: Box::new(clock),
             state: Mutex::new(state),
+            is_compared: AtomicBool::new(false),
             news: Mutex::new(true),
             changed: Condvar::new(),
         })

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use lighthaul_booking_client::json::Timestamp;
 
 use super::connection::Connection;
-use super::resources::{Circuit, Hold, Port, Refusal, Resources, Status};
+use super::resources::{Circuit, Committed, Hold, Port, Refusal, Resources, Status};
 use super::state::Answer;
 use super::{Config, Provider};
 use crate::machine::{LifecycleState, ReservationState};
@@ -43,6 +43,14 @@ impl Resources for Nothing {
     }
 
     fn status(&self, _: &str, _: &[u64]) -> Result<Status, Refusal> {
+        unreachable!()
+    }
+
+    fn committed(&self) -> Result<Vec<Committed>, Refusal> {
+        unreachable!()
+    }
+
+    fn missing(&self, _: &str, _: &[u64], _: &Circuit) -> Result<Vec<u64>, Refusal> {
         unreachable!()
     }
 }

@@ -1,6 +1,7 @@
 //! Work of a provider: requests to execute, and changes that are due.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tracing::warn;
@@ -16,12 +17,12 @@ use crate::machine::{
 use crate::message::name::REQUESTER_PROTOCOL;
 use crate::message::notification::ErrorEvent;
 use crate::message::{
-    DataPlaneStatus, Envelope, Failure, Header, Message, Notification, NotificationKind, Operation,
-    ReserveConfirmed, ServiceException,
+    DataPlaneStatus, Envelope, ErrorId, Failure, Header, Message, Notification, NotificationKind,
+    Operation, ReserveConfirmed, ServiceException,
 };
 
 /// Messages of a step, each with the request that it answers, if any.
-type Messages = Vec<(Option<Header>, Message)>;
+pub(super) type Messages = Vec<(Option<Header>, Message)>;
 
 /// Task of a connection.
 #[derive(Debug, PartialEq, Eq)]
@@ -44,6 +45,13 @@ impl Provider {
     /// Does all work, and returns the time until the next call, at most one second. Requests are answered
     /// while the network works. Only one thread may call it.
     pub fn work(&self) -> Duration {
+        if !self.is_compared.load(Ordering::Relaxed) {
+            if let Err(why) = self.compare() {
+                warn!("cannot compare the NSI connections with the books yet: {why}");
+                return TURN;
+            }
+            self.is_compared.store(true, Ordering::Relaxed);
+        }
         let mut wait = TURN;
         for one in self.live() {
             let id = one.id.as_str();
@@ -95,7 +103,7 @@ impl Provider {
     }
 
     /// Stores a changed connection and queues its messages. Returns true if the connection has changed.
-    fn settle_step(
+    pub(super) fn settle_step(
         &self,
         before: &Arc<Connection>,
         mut connection: Connection,
@@ -161,8 +169,7 @@ impl Provider {
         }
         let has_passed = connection.circuit.end <= self.now();
         if connection.is_committed {
-            let status =
-                (self.resources).status(&connection.identity, &connection.reservations)?;
+            let status = (self.resources).status(&connection.identity, &connection.reservations)?;
             let is_same = match &status {
                 Status::Idle => !states.data_plane.active,
                 Status::Active => states.data_plane.active,
@@ -234,13 +241,26 @@ impl Provider {
             }
             Err(why) if why.is_temporary => Err(why),
             Err(why) => {
-                // one of two directions may be committed
-                self.end(connection)?;
-                self.enter(connection, ReservationEvent::CommitFailed);
-                let failure = self.failure(connection, &why);
-                Ok(vec![(request, Message::ReserveCommitFailed(failure))])
+                connection
+                    .pending
+                    .extend(request.map(|request| (Operation::Commit, request)));
+                self.fail_commit(connection, &why)
             }
         }
+    }
+
+    /// Fails the commit of a connection.
+    pub(super) fn fail_commit(
+        &self,
+        connection: &mut Connection,
+        why: &Refusal,
+    ) -> Result<Messages, Refusal> {
+        let request = connection.pending.remove(&Operation::Commit);
+        // one of two directions may be committed
+        self.end(connection)?;
+        self.enter(connection, ReservationEvent::CommitFailed);
+        let failure = self.failure(connection, why);
+        Ok(vec![(request, Message::ReserveCommitFailed(failure))])
     }
 
     fn abort(&self, connection: &mut Connection) -> Result<Messages, Refusal> {
@@ -313,7 +333,7 @@ impl Provider {
         Ok(())
     }
 
-    fn time_out(&self, connection: &mut Connection) -> Result<Messages, Refusal> {
+    pub(super) fn time_out(&self, connection: &mut Connection) -> Result<Messages, Refusal> {
         self.end(connection)?;
         self.enter(connection, ReservationEvent::TimedOut);
         let kind = NotificationKind::ReserveTimeout {
@@ -333,20 +353,17 @@ impl Provider {
         let has_ended = status == Status::Ended;
         let failure = match status {
             Status::Failed(why) => Some(why),
-            Status::Missing if is_early => Some(MISSING.to_owned()),
+            Status::Missing if is_early => Some(missing().text),
             // the history of the network is shorter than that of connections
             Status::Missing | Status::Idle | Status::Active | Status::Ended => None,
         };
-        if let Some(why) = failure {
-            // the other direction alone is unusable
-            self.end(connection)?;
-            self.live_on(connection, LifecycleEvent::ForcedEnd);
+        if let Some(text) = failure {
             let why = Refusal {
-                id: crate::message::ErrorId::Internal,
-                text: why,
+                id: ErrorId::Internal,
+                text,
                 is_temporary: false,
             };
-            messages.push(self.event(connection, ErrorEvent::ForcedEnd, &why));
+            messages.extend(self.force_end(connection, &why)?);
         } else if !is_early || has_ended {
             if is_early {
                 // the other direction may still be reserved
@@ -355,6 +372,20 @@ impl Provider {
             messages.extend(self.data_plane(connection, false));
             self.live_on(connection, LifecycleEvent::EndTime);
         }
+        Ok(messages)
+    }
+
+    /// Ends a connection that has failed.
+    pub(super) fn force_end(
+        &self,
+        connection: &mut Connection,
+        why: &Refusal,
+    ) -> Result<Messages, Refusal> {
+        // the other direction alone is unusable
+        self.end(connection)?;
+        let mut messages: Messages = self.data_plane(connection, false).into_iter().collect();
+        self.live_on(connection, LifecycleEvent::ForcedEnd);
+        messages.push(self.event(connection, ErrorEvent::ForcedEnd, why));
         Ok(messages)
     }
 
@@ -488,6 +519,15 @@ impl Provider {
     }
 }
 
+/// Returns the reason for which a connection without its reservations fails.
+pub(super) fn missing() -> Refusal {
+    Refusal {
+        id: ErrorId::Internal,
+        text: MISSING.to_owned(),
+        is_temporary: false,
+    }
+}
+
 fn note(notification: Notification) -> (Option<Header>, Message) {
     (None, Message::Notification(Box::new(notification)))
 }
@@ -507,7 +547,7 @@ mod tests {
     use lighthaul_booking_client::json::Timestamp;
 
     use super::*;
-    use crate::provider::resources::{Circuit, Hold, Resources};
+    use crate::provider::resources::{Circuit, Committed, Hold, Resources};
     use crate::provider::tests::{connection, provider_of};
 
     /// Network whose circuits have one status.
@@ -537,6 +577,14 @@ mod tests {
 
         fn status(&self, _: &str, _: &[u64]) -> Result<Status, Refusal> {
             Ok(self.0.lock().unwrap().clone())
+        }
+
+        fn committed(&self) -> Result<Vec<Committed>, Refusal> {
+            Ok(Vec::new())
+        }
+
+        fn missing(&self, _: &str, _: &[u64], _: &Circuit) -> Result<Vec<u64>, Refusal> {
+            Ok(Vec::new())
         }
     }
 

@@ -92,7 +92,8 @@ fn values_of_a_reservation_have_their_types() {
     }
     assert_eq!(reserve(""), Err(DecodeError::Missing("criteria")));
     let route = |count: usize| -> String {
-        let points = (0..count).map(|nth| format!("<orderedSTP order='{nth}'><stp>x</stp></orderedSTP>"));
+        let points =
+            (0..count).map(|nth| format!("<orderedSTP order='{nth}'><stp>x</stp></orderedSTP>"));
         let ero = format!("<ero>{}</ero></q:p2ps>", points.collect::<String>());
         whole.replace("</q:p2ps>", &ero)
     };
