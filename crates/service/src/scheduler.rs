@@ -205,7 +205,7 @@ fn nsi(settings: &Settings, books: &Arc<Books>) -> Result<Option<Arc<Provider>>,
         .as_ref()
         .filter(|_| server(settings).is_none());
     let store = with_end(&store.map_or_else(paths::books, PathBuf::from), "nsi");
-    let resources = Box::new(BookResources::new(Arc::clone(books)));
+    let resources = Box::new(BookResources::new(Arc::clone(books), &config.nsa));
     let clock = || Timestamp(unix_nanos());
     let provider = Provider::open(config, &store, resources, clock).map_err(Fault::NsiStore)?;
     let provider = Arc::new(provider);

@@ -331,6 +331,18 @@ impl Resources for CalendarResources {
         self.offer(segment, window, Some(port))
     }
 
+    fn capacity(&mut self, segment: Segment) -> Option<Rate> {
+        let paths = self.paths(segment).ok()?;
+        let topology = self.calendar.topology();
+        let narrowest = |path: &Arc<Path>| {
+            let links = path.links().iter();
+            links
+                .filter_map(|link| Some(topology.about(*link)?.capacity))
+                .min()
+        };
+        paths.iter().filter_map(narrowest).max()
+    }
+
     fn hold(
         &mut self,
         now: Instant,

@@ -31,6 +31,9 @@ pub struct Policy {
     pub rate_total_max: Rate,
     /// Maximum number of reservations that are held or committed, and of open queries.
     pub reservations_max: usize,
+    /// Time in each hour for which the neighbor may hold the whole capacity of a path through this domain without a
+    /// commit. Half the capacity counts half.
+    pub uncommitted_per_hour: Duration,
     /// Maximum time from now to the end of a reservation.
     pub horizon: Duration,
     /// True if the neighbor may reserve paths to other domains through this domain.
@@ -73,12 +76,13 @@ impl Timing {
 }
 
 impl Default for Policy {
-    /// All rates, 1000 reservations, 30 days, transit.
+    /// All rates, 1000 reservations, ten minutes of each hour without a commit, 30 days, transit.
     fn default() -> Self {
         Self {
             rate_max: Rate::UNLIMITED,
             rate_total_max: Rate::UNLIMITED,
             reservations_max: 1000,
+            uncommitted_per_hour: Duration::from_mins(10),
             horizon: Duration::from_hours(24 * 30),
             transit: true,
         }

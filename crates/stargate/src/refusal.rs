@@ -27,7 +27,7 @@ pub enum Refusal {
     Horizon,
     /// The rate is above the limit of the neighbor.
     RateLimit,
-    /// The neighbor has too many reservations or queries.
+    /// The neighbor has too many reservations or queries, or has held too much without a commit.
     Quota,
     /// The neighbor may not use this domain for transit.
     NoTransit,
@@ -95,7 +95,8 @@ impl fmt::Display for Refusal {
                 "the rate exceeds the limits of this neighbor: request a lower rate, or a later path"
             }
             Self::Quota => {
-                "the neighbor has too many reservations or queries: cancel some, or request the path later"
+                "the neighbor has too many reservations or queries, or held too much without a commit: cancel some, or \
+                 request the path later"
             }
             Self::NoTransit => {
                 "the neighbor may not cross this domain: exclude it, or ask its operator for transit"

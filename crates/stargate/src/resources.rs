@@ -1,7 +1,7 @@
 //! Local calendar of a domain, as used by the machine.
 
-use lighthaul_base::Instant;
 use lighthaul_base::trc::Trc;
+use lighthaul_base::{Instant, Rate};
 
 use crate::key::{Key, PortId, Segment};
 use crate::offer::Offer;
@@ -22,6 +22,12 @@ pub trait Resources {
     ) -> Result<Offer, Refusal> {
         let offer = self.free(segment, from, till)?;
         offer.halved().ok_or(Refusal::NoCapacity)
+    }
+
+    /// Returns the highest rate that a path through a segment can have, if it is known. Holds of segments without one are
+    /// not charged to neighbors.
+    fn capacity(&mut self, _segment: Segment) -> Option<Rate> {
+        None
     }
 
     /// Books a vector on all segments, or on none.

@@ -191,7 +191,17 @@ impl Books {
 
     /// Returns a reservation.
     pub fn get(&self, principal: &Principal, id: u64) -> Result<Reservation> {
-        self.read(|ledger, _| Ok(ledger.record(principal, id)?.reservation.clone()))
+        self.look(principal, id, Reservation::clone)
+    }
+
+    /// Returns what `look` reads in a reservation, without a copy of the whole.
+    pub fn look<T>(
+        &self,
+        principal: &Principal,
+        id: u64,
+        look: impl FnOnce(&Reservation) -> T,
+    ) -> Result<T> {
+        self.read(|ledger, _| Ok(look(&ledger.record(principal, id)?.reservation)))
     }
 
     /// Returns reservations with numbers above `part.0`, at most `part.1` of them.

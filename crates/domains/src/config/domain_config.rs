@@ -215,9 +215,15 @@ fn neighbors(me: DomainId, tables: &[NeighborTable]) -> Result<Neighbors, Config
             rate_max: table.rate_max.unwrap_or(usual.rate_max),
             rate_total_max: table.rate_total_max.unwrap_or(usual.rate_total_max),
             reservations_max: table.reservations_max.unwrap_or(usual.reservations_max),
+            uncommitted_per_hour: table
+                .uncommitted_per_hour
+                .map_or(usual.uncommitted_per_hour, |time| time.0),
             horizon: table.horizon.map_or(usual.horizon, |time| time.0),
             transit: table.transit.unwrap_or(usual.transit),
         };
+        if policy.uncommitted_per_hour.is_zero() {
+            return Err(ConfigFault::Zero("uncommitted_per_hour of a neighbor"));
+        }
         if policy.horizon > HORIZON_MAX {
             return Err(ConfigFault::Horizon(number));
         }

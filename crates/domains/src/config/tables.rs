@@ -112,6 +112,7 @@ pub(super) struct NeighborTable {
     #[serde(default, deserialize_with = "optional_rate")]
     pub(super) rate_total_max: Option<Rate>,
     pub(super) reservations_max: Option<usize>,
+    pub(super) uncommitted_per_hour: Option<Time>,
     pub(super) horizon: Option<Time>,
     pub(super) transit: Option<bool>,
 }

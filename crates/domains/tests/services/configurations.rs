@@ -50,6 +50,7 @@ fn documented_form_is_read_with_units_paths_and_defaults() {
     assert_eq!(policy.rate_max, Rate::from_mbps(1000));
     assert_eq!(policy.rate_total_max, Rate::from_mbps(5000));
     assert_eq!((policy.reservations_max, policy.transit), (100, false));
+    assert_eq!(policy.uncommitted_per_hour, Duration::from_mins(5));
     assert_eq!(policy.horizon, Duration::from_hours(2));
     assert!(config.machine.neighbors[&DomainId(3)].transit);
     assert_eq!(config.topology.out(DomainId(1)).len(), 1);
@@ -308,6 +309,7 @@ expires = "2031-05-01T06:00:00Z"
 rate_max = "1Gb/s"
 rate_total_max = "5Gb/s"
 reservations_max = 100
+uncommitted_per_hour = "5m"
 horizon = "2h"
 transit = false
 [[neighbor]]

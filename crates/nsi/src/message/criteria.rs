@@ -175,6 +175,10 @@ fn hops(ero: Element<'_>) -> Result<Vec<String>, DecodeError> {
     let wrong = DecodeError::Value { element, expected };
     let mut hops: Vec<(i64, String)> = Vec::new();
     for hop in ero.all("orderedSTP") {
+        if hops.len() >= HOPS_MAX {
+            let (element, expected) = ("ero", "at most 64 points");
+            return Err(DecodeError::Value { element, expected });
+        }
         let order = hop
             .attribute(element)
             .ok_or(DecodeError::Missing(element))?;
@@ -187,3 +191,6 @@ fn hops(ero: Element<'_>) -> Result<Vec<String>, DecodeError> {
     }
     Ok(hops.into_iter().map(|(_, stp)| stp).collect())
 }
+
+/// Maximum number of points of an explicit route.
+const HOPS_MAX: usize = 64;

@@ -1,9 +1,10 @@
 //! Errors with the codes of the standard (GFD.237, appendix).
 
+use lighthaul_booking_client::reservation::cut;
 use serde::{Deserialize, Serialize};
 
 use crate::xml::DecodeError;
-use crate::xml::element::Element;
+use crate::xml::element::{Element, TEXT_MAX};
 use crate::xml::writer::Writer;
 
 /// Code of an error.
@@ -106,11 +107,13 @@ impl ErrorId {
 impl ServiceException {
     /// Returns an error of the agent `nsa_id`.
     pub fn new(nsa_id: &str, id: ErrorId, text: impl Into<String>) -> Self {
+        let text: String = text.into();
         Self {
             nsa_id: nsa_id.to_owned(),
             connection_id: None,
             id,
-            text: text.into(),
+            // a longer one would be refused by this decoder
+            text: cut(&text, TEXT_MAX),
             variables: Vec::new(),
         }
     }
@@ -120,6 +123,12 @@ impl ServiceException {
         if let Some(list) = of.optional("variables")? {
             for variable in list.all("variable") {
                 let name = variable.attribute("type").unwrap_or_default().to_owned();
+                if name.len() > TEXT_MAX || variables.len() >= VARIABLES_MAX {
+                    return Err(DecodeError::Value {
+                        element: "variables",
+                        expected: "at most 64 variables, each with a type of at most 4096 bytes",
+                    });
+                }
                 let value = variable.all("value").next();
                 let value = value.map(|value| value.content("value")).transpose()?;
                 variables.push((name, value.unwrap_or_default()));
@@ -151,3 +160,6 @@ impl ServiceException {
         });
     }
 }
+
+/// Maximum number of variables of an error.
+const VARIABLES_MAX: usize = 64;

@@ -102,6 +102,11 @@ impl Connection {
             )
     }
 
+    /// Returns true if the end time of the circuit has passed.
+    pub(super) fn has_ended(&self, now: Timestamp) -> bool {
+        self.circuit.end <= now
+    }
+
     /// Returns true if the connection can only be terminated by its requester.
     pub(super) fn is_finished(&self) -> bool {
         !self.has_work()

@@ -1,13 +1,18 @@
 //! Queue of messages to requesters.
 //!
-//! Messages of a requester are delivered in their order. A failed delivery is repeated after a
-//! growing pause. After [`ATTEMPTS_MAX`] failures the message is given up, and its connection keeps
-//! a `messageDeliveryTimeout` for queries. That is sent as well, so that a requester that answers
-//! again learns which message it lacks. If too many messages wait, the oldest one is given up. Its
-//! connection keeps the same note, which is not sent, since the queue is full.
+//! Each URL of a requester receives its messages in their order, one at a time. URLs do not wait for each other: up to
+//! [`LANES`] messages of a requester are sent at one time, and one lane is kept for URLs that answer.
+//!
+//! A failed delivery is repeated after a growing pause. After [`ATTEMPTS_MAX`] failures, or at the first failure after
+//! ten minutes, the message is given up, and its connection keeps a `messageDeliveryTimeout` for queries. That is sent
+//! as well, so that a requester that answers again learns which message it lacks. If too many messages wait, the oldest
+//! one of the URL with the most is given up. Its connection keeps the same note, which is not sent, since the queue is
+//! full.
 //!
 //! Deliveries do not depend on the store. While it fails, as on a full disk, a delivered message is not sent again, and a
 //! failed delivery is repeated after the same pauses.
+
+use std::collections::BTreeSet;
 
 use lighthaul_booking_client::json::Timestamp;
 use tracing::warn;
@@ -17,24 +22,38 @@ use super::state::{Change, Provider, State, undelivered};
 use crate::message::Message;
 
 impl Provider {
-    /// Returns the first message to a requester, if it is due.
+    /// Returns the message to a requester that is sent next, if one is due.
     pub fn outgoing(&self, requester: &str) -> Option<Outgoing> {
         self.first_due(&self.lock(), requester)
     }
 
+    /// Returns the oldest due message of a URL that answers, or else of another URL, unless its lanes are in use.
     fn first_due(&self, state: &State, requester: &str) -> Option<Outgoing> {
         let now = self.now();
-        let mut waiting = state.outbox.values();
-        let is_left = |one: &&Outgoing| !state.delivered.contains(&one.nth);
-        let first = waiting.find(|one| one.requester == requester && is_left(one));
+        let waiting = state.outbox.values();
+        let waiting =
+            waiting.filter(|one| one.requester == requester && !state.delivered.contains(&one.nth));
+        let (mut urls, mut failing, mut heads) = (BTreeSet::new(), 0, Vec::new());
+        for one in waiting.filter(|one| urls.insert(one.url.as_str())) {
+            let is_failing = state.failing.contains(&one.url);
+            if state.sending.contains(&one.nth) {
+                failing += usize::from(is_failing);
+            } else {
+                heads.push((is_failing, one));
+            }
+        }
         // a message that is due after more than the longest pause was queued before the clock was set
         // back
         let latest = now.0.saturating_add(PAUSE << PAUSE_SHIFT_MAX);
-        let is_due = |one: &&Outgoing| one.next <= now || one.next.0 > latest;
-        first.filter(is_due).cloned()
+        let is_due = |one: &Outgoing| one.next <= now || one.next.0 > latest;
+        let has_lane = failing + 1 < LANES;
+        let due = heads.into_iter();
+        let due = due.filter(|(is_failing, one)| is_due(one) && (!is_failing || has_lane));
+        let first = due.min_by_key(|(is_failing, one)| (*is_failing, one.nth));
+        first.map(|(_, one)| one.clone())
     }
 
-    /// Returns the first message to a requester, if it is due. It keeps its place until it is settled.
+    /// Returns the message to a requester that is sent next, if one is due. It keeps its place until it is settled.
     fn begin(&self, requester: &str) -> Option<Outgoing> {
         let mut state = self.lock();
         let outgoing = self.first_due(&state, requester)?;
@@ -49,8 +68,8 @@ impl Provider {
         while turns.next().is_some() && self.deliver_next(requester, &mut send) {}
     }
 
-    /// Delivers the next message to a requester, if it is due. Returns true if another can follow.
-    /// A message whose URL the settings no longer permit is given up.
+    /// Delivers the next message to a requester, if one is due. Returns true if one was tried, so that another can
+    /// follow. A message whose URL the settings no longer permit is given up.
     pub fn deliver_next(
         &self,
         requester: &str,
@@ -69,7 +88,8 @@ impl Provider {
             Err("the settings do not permit its URL".to_owned())
         };
         let is_last = !is_permitted || outgoing.attempts + 1 >= ATTEMPTS_MAX;
-        self.settle(outgoing, &sent, is_last)
+        self.settle(outgoing, &sent, is_last);
+        true
     }
 
     /// Removes delivered messages from a store that has failed, once it works again.
@@ -85,22 +105,25 @@ impl Provider {
         }
     }
 
-    /// Notes the result of a delivery. Returns true if the next message can be sent.
-    fn settle(&self, mut outgoing: Outgoing, sent: &Result<(), String>, is_last: bool) -> bool {
+    /// Notes the result of a delivery.
+    fn settle(&self, mut outgoing: Outgoing, sent: &Result<(), String>, is_last: bool) {
         let now = self.now();
+        let is_last = is_last || outgoing.is_old(now);
         let mut state = self.lock();
         state.sending.remove(&outgoing.nth);
         if state.outbox.get(&outgoing.nth) != Some(&outgoing) {
             // another delivery has settled it
-            return sent.is_ok();
+            return;
         }
         let (nth, mut change) = (outgoing.nth, Change::default());
         if let Err(why) = sent {
-            let Outgoing { name, url, .. } = &outgoing;
-            warn!("cannot deliver {name} to {url}: {why}");
             outgoing.attempts += 1;
             let pause = PAUSE << outgoing.attempts.min(PAUSE_SHIFT_MAX);
             outgoing.next = Timestamp(now.0.saturating_add(pause));
+            warn_of_failure(&outgoing, why, is_last);
+            state.failing.insert(outgoing.url.clone());
+        } else {
+            state.failing.remove(&outgoing.url);
         }
         if sent.is_ok() {
             change.delivered.push(nth);
@@ -131,12 +154,37 @@ impl Provider {
                 state.outbox.insert(nth, outgoing);
             }
         }
-        sent.is_ok()
+    }
+}
+
+/// Logs a failed delivery. The log says if the message is given up, and how the requester still finds it.
+fn warn_of_failure(outgoing: &Outgoing, why: &str, is_last: bool) {
+    let Outgoing {
+        name,
+        url,
+        attempts,
+        connection_id,
+        ..
+    } = outgoing;
+    if !is_last {
+        warn!("cannot deliver {name} to {url}: {why}");
+    } else if connection_id.is_empty() {
+        warn!(
+            "gives up {name} to {url} after {attempts} attempts: {why}; the requester can ask again"
+        );
+    } else {
+        warn!(
+            connection = connection_id,
+            "gives up {name} to {url} after {attempts} attempts: {why}; the requester finds it with queryNotification and \
+             queryResult"
+        );
     }
 }
 
 /// Maximum number of deliveries of a message.
 pub const ATTEMPTS_MAX: u32 = 8;
+/// Number of messages to one requester that are sent at one time, each to another URL.
+pub const LANES: usize = 4;
 /// Maximum number of messages that are delivered in one call.
 const TURN_MAX: usize = 100;
 /// Half of the first pause, in nanoseconds.

@@ -7,11 +7,12 @@
 //! ```
 //!
 //! - [`state`]: the provider and its connections; `requests`: answers to requests; `work`:
-//!   requests to execute, and due changes; `queries`: answers to queries; [`delivery`]: queue of messages;
+//!   requests to execute, and due changes; `comparison`: connections beside reservations at the start; `queries`: answers to queries; [`delivery`]: queue of messages;
 //!   `outgoing`: one of them
 //! - [`config`]: settings; [`stp`]: service termination points and their labels
 //! - [`resources`]: interface to the network; `connection`: one connection; `store`: table of them
 
+mod comparison;
 pub mod config;
 mod connection;
 pub mod delivery;
@@ -28,5 +29,5 @@ mod work;
 
 pub use config::{Config, ConfigError};
 pub use outgoing::Outgoing;
-pub use resources::{Circuit, Hold, Port, Refusal, Resources, Status};
+pub use resources::{Circuit, Committed, Hold, Port, Refusal, Resources, Status};
 pub use state::{OpenError, Provider, Reply};

@@ -22,12 +22,20 @@ pub struct Outgoing {
     pub(super) correlation_id: String,
     pub(super) attempts: u32,
     pub(super) next: Timestamp,
+    /// Time at which it was queued; zero if an earlier version did so.
+    #[serde(default)]
+    pub(super) queued: Timestamp,
 }
 
 impl Outgoing {
     /// Returns the value of the `SOAPAction` header.
     pub fn action(&self) -> String {
         format!("\"{}\"", soap_action(&self.name))
+    }
+
+    /// Returns true if a failed delivery is not repeated, since the message has been tried for [`TRIED_MAX`].
+    pub(super) const fn is_old(&self, now: Timestamp) -> bool {
+        self.queued.0 > 0 && now.0.saturating_sub(self.queued.0) >= TRIED_MAX
     }
 
     pub(super) fn key(&self) -> String {
@@ -37,3 +45,5 @@ impl Outgoing {
 
 /// Maximum number of waiting confirmations of one request.
 pub(super) const COPIES_MAX: usize = 2;
+/// Time after which a failed delivery is not repeated, in nanoseconds: ten minutes.
+pub(super) const TRIED_MAX: u64 = 600_000_000_000;

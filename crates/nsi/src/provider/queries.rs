@@ -40,8 +40,15 @@ impl Provider {
         if copies.count() >= COPIES_MAX {
             return Ok(Message::Acknowledgment);
         }
-        if waiting.map(|one| one.document.len()).sum::<usize>() > OUTBOX_MAX {
-            let text = "more than 8 MiB wait for the requester: receive them, and ask again";
+        let lengths = waiting.map(|one| (one.url == result.url, one.document.len()));
+        let (mut here, mut all) = (0, 0);
+        for (is_here, length) in lengths {
+            here += if is_here { length } else { 0 };
+            all += length;
+        }
+        // a URL that does not answer leaves room for the others
+        if here > OUTBOX_MAX || all > OUTBOXES_MAX {
+            let text = "more than 8 MiB wait for this replyTo, or 32 MiB for the requester: receive them, and ask again";
             return Err(self.exception(ErrorId::ResourceUnavailable, text));
         }
         let outgoing = vec![self.outgoing_result(&state, (&requester.nsa, &id), &result)];
@@ -67,7 +74,7 @@ impl Provider {
         if let Message::Query(kind, query) = message {
             let all = state.connections.values();
             let all = all.filter(|one| one.requester == requester.nsa && is_meant(query, one));
-            let all = all.map(Connection::summary);
+            let all = all.map(|one| one.summary());
             let answer = self.collect(all, |all| Message::QueryConfirmed(*kind, all))?;
             let is_sync = *kind == QueryKind::SummarySync;
             return Ok((is_sync, String::new(), answer));
@@ -135,8 +142,10 @@ fn is_meant(query: &Query, connection: &Connection) -> bool {
 
 /// Maximum length of an answer in bytes.
 const ANSWER_MAX: usize = 256 << 10;
-/// Maximum length of the messages that wait for a requester that asks for another, in bytes.
+/// Maximum length of the messages that wait for a URL that is to get another, in bytes.
 const OUTBOX_MAX: usize = 8 << 20;
+/// Maximum length of the messages that wait for a requester that asks for another, in bytes.
+const OUTBOXES_MAX: usize = 32 << 20;
 /// Maximum length of a confirmation that this provider sends.
 const DOCUMENT_MAX: usize = 1 << 20;
 
@@ -164,27 +173,40 @@ mod tests {
     }
 
     #[test]
-    fn query_is_refused_once_more_than_eight_mebibytes_wait() {
+    fn query_is_refused_once_too_much_waits_for_its_url_or_its_requester() {
         let (provider, _) = provider();
-        let result = StoredResult {
-            id: 0,
-            correlation_id: "another".to_owned(),
-            at: provider.now(),
-            url: "http://r/x".to_owned(),
-            name: "querySummaryConfirmed".to_owned(),
-            document: "d".repeat(OUTBOX_MAX),
+        let wait = |url: &str| {
+            let result = StoredResult {
+                id: 0,
+                correlation_id: "another".to_owned(),
+                at: provider.now(),
+                url: url.to_owned(),
+                name: "querySummaryConfirmed".to_owned(),
+                document: "d".repeat(OUTBOX_MAX),
+            };
+            let mut state = provider.lock();
+            let waiting = provider.outgoing_result(&state, ("urn:r", "none"), &result);
+            state.outbox.insert(waiting.nth, waiting);
         };
-        let mut state = provider.lock();
-        let waiting = provider.outgoing_result(&state, ("urn:r", "none"), &result);
-        state.outbox.insert(waiting.nth, waiting);
-        drop(state);
-        let ask = |nth: u32| {
+        let ask = |nth: u32, url: &str| {
             let query = Message::Query(QueryKind::Summary, Query::default());
-            let document = Envelope::new(header(nth), query).encode();
+            let header = Header {
+                reply_to: Some(url.to_owned()),
+                ..header(nth)
+            };
+            let document = Envelope::new(header, query).encode();
             provider.answer("agg", document.as_bytes()).is_fault
         };
-        assert!(!ask(1));
+        wait("http://r/x");
+        assert!(!ask(1, "http://r/x"));
         // the answer to the first query is too much
-        assert!(ask(2));
+        assert!(ask(2, "http://r/x"));
+        // a URL that does not answer leaves room for the others
+        assert!(!ask(3, "http://r/y"));
+        wait("http://r/v");
+        wait("http://r/w");
+        assert!(!ask(4, "http://r/z"));
+        wait("http://r/u");
+        assert!(ask(5, "http://r/z"));
     }
 }

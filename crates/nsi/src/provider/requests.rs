@@ -3,6 +3,8 @@
 //! A request is checked, its state machine enters the state of work, and both the connection and
 //! the answer are written to the store. The work itself follows after the response.
 
+use std::sync::Arc;
+
 use lighthaul_booking_client::json::Timestamp;
 use lighthaul_io::crypto::identity::Fingerprint;
 
@@ -435,7 +437,7 @@ impl Provider {
         requester: &Requester,
         id: &str,
     ) -> Checked<&'a Connection> {
-        let found = state.connections.get(id);
+        let found = state.connections.get(id).map(Arc::as_ref);
         let found = found.filter(|one| one.requester == requester.nsa);
         found.ok_or_else(|| {
             let id = ErrorId::ConnectionNonexistent;
@@ -471,7 +473,7 @@ fn room(state: &State, requester: &Requester, connection: &Connection) -> Change
         change.outdated = old.iter().take(most).map(|one| one.key.clone()).collect();
     }
     let all = state.connections.values();
-    let all: Vec<&Connection> = all.filter(|one| one.requester == requester.nsa).collect();
+    let all: Vec<&Arc<Connection>> = all.filter(|one| one.requester == requester.nsa).collect();
     if all.len() >= CONNECTIONS_MAX && !state.connections.contains_key(&connection.id) {
         let finished = all.iter().filter(|one| one.is_finished());
         let oldest = finished.min_by_key(|one| one.changed);

@@ -21,6 +21,24 @@ pub trait Resources: fmt::Debug + Send + Sync {
     fn end(&self, owner: &str, reservations: &[u64]) -> Result<(), Refusal>;
     /// Returns the status of a circuit.
     fn status(&self, owner: &str, reservations: &[u64]) -> Result<Status, Refusal>;
+    /// Returns the reservations that were committed for this provider and have not ended.
+    fn committed(&self) -> Result<Vec<Committed>, Refusal>;
+    /// Returns which reservations the network does not have, or has for another circuit.
+    fn missing(
+        &self,
+        owner: &str,
+        reservations: &[u64],
+        circuit: &Circuit,
+    ) -> Result<Vec<u64>, Refusal>;
+}
+
+/// Reservation that was committed for a provider.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Committed {
+    /// Owner.
+    pub owner: String,
+    /// Number of the reservation.
+    pub id: u64,
 }
 
 /// Circuit with a constant rate.
@@ -74,6 +92,8 @@ pub enum Status {
     Active,
     /// End as planned.
     Ended,
+    /// A reservation is unknown to the network.
+    Missing,
     /// Failure, with the reason.
     Failed(String),
 }

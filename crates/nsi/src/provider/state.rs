@@ -1,9 +1,11 @@
 //! Provider and its connections.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use data_encoding::HEXLOWER;
@@ -30,6 +32,8 @@ pub struct Provider {
     pub(super) resources: Box<dyn Resources>,
     clock: Box<dyn Fn() -> Timestamp + Send + Sync>,
     state: Mutex<State>,
+    /// True once the connections were compared with the reservations of the network.
+    pub(super) is_compared: AtomicBool,
     /// True if new work is waiting.
     news: Mutex<bool>,
     changed: Condvar,
@@ -39,12 +43,15 @@ pub struct Provider {
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) store: Store,
-    pub(super) connections: BTreeMap<String, Connection>,
+    /// Shared, so that the work of each second copies no connection that does not change.
+    pub(super) connections: BTreeMap<String, Arc<Connection>>,
     /// Answers by requester and correlation.
     pub(super) answers: BTreeMap<String, Answer>,
     pub(super) outbox: BTreeMap<u64, Outgoing>,
     /// Numbers of the messages that are being sent.
     pub(super) sending: BTreeSet<u64>,
+    /// URLs of waiting messages whose last delivery failed.
+    pub(super) failing: BTreeSet<String>,
     /// Numbers of delivered messages that the store still has, since it failed. The next change removes them.
     pub(super) delivered: BTreeSet<u64>,
     /// Time at which this is tried next.
@@ -103,7 +110,7 @@ pub enum OpenError {
     Locked(PathBuf),
     /// File that cannot be read or written.
     #[error(
-        "cannot use the store of NSI connections: {0}; check the file, or remove it to forget all connections"
+        "cannot use the store of NSI connections: {0}; check the file, or remove it, which ends all circuits of NSI"
     )]
     Failed(String),
 }
@@ -129,7 +136,7 @@ impl Provider {
             store,
             connections: connections
                 .into_iter()
-                .map(|one| (one.id.clone(), one))
+                .map(|one| (one.id.clone(), Arc::new(one)))
                 .collect(),
             answers: answers
                 .into_iter()
@@ -137,6 +144,7 @@ impl Provider {
                 .collect(),
             outbox: outbox.into_iter().map(|one| (one.nth, one)).collect(),
             sending: BTreeSet::new(),
+            failing: BTreeSet::new(),
             delivered: BTreeSet::new(),
             note_at: Timestamp(0),
         };
@@ -145,6 +153,7 @@ impl Provider {
             resources,
             clock: Box::new(clock),
             state: Mutex::new(state),
+            is_compared: AtomicBool::new(false),
             news: Mutex::new(true),
             changed: Condvar::new(),
         })
@@ -205,16 +214,21 @@ impl Provider {
         let new = change.connection.into_iter().chain(change.noted);
         state
             .connections
-            .extend(new.map(|one| (one.id.clone(), one)));
+            .extend(new.map(|one| (one.id.clone(), Arc::new(one))));
         let new = change.answer.into_iter();
         state.answers.extend(new.map(|one| (one.key.clone(), one)));
         let new = change.outgoing.into_iter();
         state.outbox.extend(new.map(|one| (one.nth, one)));
+        if !change.delivered.is_empty() && !state.failing.is_empty() {
+            let urls: BTreeSet<&String> = state.outbox.values().map(|one| &one.url).collect();
+            state.failing.retain(|url| urls.contains(url));
+        }
         Ok(())
     }
 
-    /// Drops the oldest message of a requester for each new one above [`WAITING_MAX`]. Its connection keeps a note. A
-    /// message that is being sent is kept, since the requester may receive it.
+    /// Drops a message of a requester for each new one above [`WAITING_MAX`]: the oldest one of the URL with the most, so
+    /// that a silent URL costs no other URL its messages. Its connection keeps a note. A message that is being sent is
+    /// kept, since the requester may receive it.
     fn make_room(&self, state: &State, change: &mut Change) {
         let new = change.outgoing.iter();
         let new = new.filter(|one| !state.outbox.contains_key(&one.nth));
@@ -228,14 +242,20 @@ impl Provider {
             if waiting.len() + earlier.count() < WAITING_MAX {
                 continue;
             }
-            let mut idle = waiting.iter();
-            let Some(oldest) = idle.find(|one| !state.sending.contains(&one.nth)) else {
+            let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+            for one in &waiting {
+                *counts.entry(&one.url).or_default() += 1;
+            }
+            let idle = waiting.iter();
+            let idle = idle.filter(|one| !state.sending.contains(&one.nth));
+            let count = |one: &Outgoing| counts.get(one.url.as_str()).copied();
+            let Some(oldest) = idle.max_by_key(|one| (count(one), Reverse(one.nth))) else {
                 continue;
             };
             warn!(
                 connection = oldest.connection_id,
-                "{WAITING_MAX} messages wait for {requester}, so the oldest one ({}) is not delivered; check that {} \
-                 receives messages",
+                "{WAITING_MAX} messages wait for {requester}, so the oldest one ({}) to {} is not delivered; check that this \
+                 URL receives messages",
                 oldest.name,
                 oldest.url
             );
@@ -309,7 +329,7 @@ pub(super) fn undelivered(
     outgoing: &Outgoing,
     now: Timestamp,
 ) -> Option<(Connection, Notification)> {
-    let mut connection = state.connections.get(&outgoing.connection_id)?.clone();
+    let mut connection = Connection::clone(state.connections.get(&outgoing.connection_id)?);
     let note = note_undelivered(&mut connection, outgoing, now);
     Some((connection, note))
 }

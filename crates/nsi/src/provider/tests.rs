@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use lighthaul_booking_client::json::Timestamp;
 
 use super::connection::Connection;
-use super::resources::{Circuit, Hold, Port, Refusal, Resources, Status};
+use super::resources::{Circuit, Committed, Hold, Port, Refusal, Resources, Status};
 use super::state::Answer;
 use super::{Config, Provider};
 use crate::machine::{LifecycleState, ReservationState};
@@ -45,17 +45,30 @@ impl Resources for Nothing {
     fn status(&self, _: &str, _: &[u64]) -> Result<Status, Refusal> {
         unreachable!()
     }
+
+    fn committed(&self) -> Result<Vec<Committed>, Refusal> {
+        unreachable!()
+    }
+
+    fn missing(&self, _: &str, _: &[u64], _: &Circuit) -> Result<Vec<u64>, Refusal> {
+        unreachable!()
+    }
 }
 
-/// Returns a provider with a clock.
+/// Returns a provider with a clock, whose network is not asked.
 pub(super) fn provider() -> (Provider, Arc<AtomicU64>) {
+    provider_of(Nothing)
+}
+
+/// Returns a provider with a clock and a network.
+pub(super) fn provider_of(network: impl Resources + 'static) -> (Provider, Arc<AtomicU64>) {
     let config = "nsa = 'urn:p'\nnetwork = 'urn:n'\n[[stp]]\nport = 'a'\n[[stp]]\nport = 'c'\n\
         [[requester]]\nnsa = 'urn:r'\nidentity = 'agg'\nreply_to = ['http://r/']\n";
     let config = Config::parse(config).unwrap();
     let clock = Arc::new(AtomicU64::new(NOW));
     let now = Arc::clone(&clock);
     let now = move || Timestamp(now.load(Ordering::Relaxed));
-    let provider = Provider::open(config, Path::new(":memory:"), Box::new(Nothing), now);
+    let provider = Provider::open(config, Path::new(":memory:"), Box::new(network), now);
     (provider.unwrap(), clock)
 }
 
@@ -149,7 +162,7 @@ fn fill(provider: &Provider, requester: &str, count: usize) {
         one.id = format!("{requester}-{nth:04}");
         requester.clone_into(&mut one.requester);
         one.states.reservation = ReservationState::Held;
-        state.connections.insert(one.id.clone(), one);
+        state.connections.insert(one.id.clone(), Arc::new(one));
     }
 }
 
@@ -170,7 +183,7 @@ fn finished_connection_that_changed_first_makes_room_for_a_new_one() {
     fill(&provider, "urn:r", 1999);
     let finish = |id: &str, changed: u64| {
         let mut state = provider.lock();
-        let one = state.connections.get_mut(id).unwrap();
+        let one = Arc::make_mut(state.connections.get_mut(id).unwrap());
         one.states.lifecycle = LifecycleState::Terminated;
         one.changed = Timestamp(changed);
     };

@@ -1,5 +1,7 @@
 //! Work of a provider: requests to execute, and changes that are due.
 
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tracing::warn;
@@ -15,26 +17,45 @@ use crate::machine::{
 use crate::message::name::REQUESTER_PROTOCOL;
 use crate::message::notification::ErrorEvent;
 use crate::message::{
-    DataPlaneStatus, Envelope, Failure, Header, Message, Notification, NotificationKind, Operation,
-    ReserveConfirmed, ServiceException,
+    DataPlaneStatus, Envelope, ErrorId, Failure, Header, Message, Notification, NotificationKind,
+    Operation, ReserveConfirmed, ServiceException,
 };
 
 /// Messages of a step, each with the request that it answers, if any.
-type Messages = Vec<(Option<Header>, Message)>;
+pub(super) type Messages = Vec<(Option<Header>, Message)>;
+
+/// Task of a connection.
+#[derive(Debug, PartialEq, Eq)]
+enum Task {
+    Terminate,
+    Hold,
+    Commit,
+    Abort,
+    /// End a hold that was not committed.
+    TimeOut,
+    Provision,
+    Release,
+    /// Note the status of the network, which differs from that of the connection.
+    Watch(Status),
+    /// Note that the end time of a connection without a circuit has passed.
+    Expire,
+}
 
 impl Provider {
     /// Does all work, and returns the time until the next call, at most one second. Requests are answered
     /// while the network works. Only one thread may call it.
     pub fn work(&self) -> Duration {
-        let is_live =
-            |one: &&Connection| one.has_work() || one.states.lifecycle == LifecycleState::Created;
-        let state = self.lock();
-        let live = state.connections.values().filter(is_live);
-        let live: Vec<String> = live.map(|one| one.id.clone()).collect();
-        drop(state);
+        if !self.is_compared.load(Ordering::Relaxed) {
+            if let Err(why) = self.compare() {
+                warn!("cannot compare the NSI connections with the books yet: {why}");
+                return TURN;
+            }
+            self.is_compared.store(true, Ordering::Relaxed);
+        }
         let mut wait = TURN;
-        for id in live {
-            match self.advance(&id) {
+        for one in self.live() {
+            let id = one.id.as_str();
+            match self.advance(id) {
                 Ok(false) => {}
                 // another change may follow at once
                 Ok(true) => wait = Duration::ZERO,
@@ -47,7 +68,7 @@ impl Provider {
             let due = self
                 .lock()
                 .connections
-                .get(&id)
+                .get(id)
                 .and_then(|one| one.hold_till);
             let left = due.map(|due| Duration::from_nanos(due.0.saturating_sub(self.now().0)));
             wait = wait.min(left.unwrap_or(TURN).max(Duration::from_millis(5)));
@@ -55,18 +76,44 @@ impl Provider {
         wait
     }
 
-    /// Advances a connection by one step, and returns true if the connection has changed.
+    /// Returns the connections that can change without a request.
+    fn live(&self) -> Vec<Arc<Connection>> {
+        let is_live = |one: &&Arc<Connection>| {
+            one.has_work() || one.states.lifecycle == LifecycleState::Created
+        };
+        let state = self.lock();
+        let live = state.connections.values().filter(is_live);
+        live.map(Arc::clone).collect()
+    }
+
+    /// Advances a connection by one step, and returns true if the connection has changed. A connection without a due task
+    /// is not copied.
     fn advance(&self, id: &str) -> Result<bool, String> {
-        let Some(before) = self.lock().connections.get(id).cloned() else {
+        let Some(before) = self.lock().connections.get(id).map(Arc::clone) else {
             return Ok(false);
         };
-        let mut connection = before.clone();
-        let messages = self.step(&mut connection).map_err(|why| why.to_string())?;
-        if connection == before {
+        let task = self.task(&before).map_err(|why| why.to_string())?;
+        let Some(task) = task else {
+            return Ok(false);
+        };
+        let mut connection = Connection::clone(&before);
+        let messages = self.step(&mut connection, task);
+        let messages = messages.map_err(|why| why.to_string())?;
+        self.settle_step(&before, connection, messages)
+    }
+
+    /// Stores a changed connection and queues its messages. Returns true if the connection has changed.
+    pub(super) fn settle_step(
+        &self,
+        before: &Arc<Connection>,
+        mut connection: Connection,
+        messages: Messages,
+    ) -> Result<bool, String> {
+        if connection == **before {
             return Ok(false);
         }
         let mut state = self.lock();
-        if state.connections.get(id) != Some(&before) {
+        if state.connections.get(&connection.id) != Some(before) {
             // a request came meanwhile: as after a crash, the next step finds the result of this step
             return Ok(true);
         }
@@ -92,41 +139,64 @@ impl Provider {
         Ok(true)
     }
 
-    /// Does the most urgent work of a connection.
-    fn step(&self, connection: &mut Connection) -> Result<Messages, Refusal> {
-        if connection.states.lifecycle == LifecycleState::Terminating {
-            return self.terminate(connection);
+    /// Returns the most urgent task of a connection, if one is due.
+    fn task(&self, connection: &Connection) -> Result<Option<Task>, Refusal> {
+        let states = &connection.states;
+        if states.lifecycle == LifecycleState::Terminating {
+            return Ok(Some(Task::Terminate));
         }
-        if connection.states.lifecycle == LifecycleState::Terminated {
-            return Ok(Vec::new());
+        if states.lifecycle == LifecycleState::Terminated {
+            return Ok(None);
         }
-        match connection.states.reservation {
-            ReservationState::Checking => return self.hold(connection),
-            ReservationState::Committing => return self.commit(connection),
-            ReservationState::Aborting => return self.abort(connection),
+        match states.reservation {
+            ReservationState::Checking => return Ok(Some(Task::Hold)),
+            ReservationState::Committing => return Ok(Some(Task::Commit)),
+            ReservationState::Aborting => return Ok(Some(Task::Abort)),
             ReservationState::Held => {
                 if connection.hold_till.is_some_and(|till| till <= self.now()) {
-                    return self.time_out(connection);
+                    return Ok(Some(Task::TimeOut));
                 }
             }
             ReservationState::Start | ReservationState::Failed | ReservationState::Timeout => {}
         }
-        match connection.states.provision {
-            ProvisionState::Provisioning => return self.provision(connection),
-            ProvisionState::Releasing => return self.release(connection),
+        match states.provision {
+            ProvisionState::Provisioning => return Ok(Some(Task::Provision)),
+            ProvisionState::Releasing => return Ok(Some(Task::Release)),
             ProvisionState::Released | ProvisionState::Provisioned => {}
         }
-        if connection.states.lifecycle != LifecycleState::Created {
-            return Ok(Vec::new());
+        if states.lifecycle != LifecycleState::Created {
+            return Ok(None);
         }
+        let has_passed = connection.circuit.end <= self.now();
         if connection.is_committed {
-            return self.watch(connection);
+            let status = (self.resources).status(&connection.identity, &connection.reservations)?;
+            let is_same = match &status {
+                Status::Idle => !states.data_plane.active,
+                Status::Active => states.data_plane.active,
+                Status::Ended | Status::Missing | Status::Failed(_) => false,
+            };
+            return Ok((!is_same || has_passed).then_some(Task::Watch(status)));
         }
-        let is_held = connection.states.reservation == ReservationState::Held;
-        if connection.circuit.end <= self.now() && !is_held {
-            self.live(connection, LifecycleEvent::EndTime);
+        let is_held = states.reservation == ReservationState::Held;
+        Ok((has_passed && !is_held).then_some(Task::Expire))
+    }
+
+    /// Does a task of a connection.
+    fn step(&self, connection: &mut Connection, task: Task) -> Result<Messages, Refusal> {
+        match task {
+            Task::Terminate => self.terminate(connection),
+            Task::Hold => self.hold(connection),
+            Task::Commit => self.commit(connection),
+            Task::Abort => self.abort(connection),
+            Task::TimeOut => self.time_out(connection),
+            Task::Provision => self.provision(connection),
+            Task::Release => self.release(connection),
+            Task::Watch(status) => self.watch(connection, status),
+            Task::Expire => {
+                self.live_on(connection, LifecycleEvent::EndTime);
+                Ok(Messages::new())
+            }
         }
-        Ok(Vec::new())
     }
 
     fn hold(&self, connection: &mut Connection) -> Result<Messages, Refusal> {
@@ -171,13 +241,26 @@ impl Provider {
             }
             Err(why) if why.is_temporary => Err(why),
             Err(why) => {
-                // one of two directions may be committed
-                self.end(connection)?;
-                self.enter(connection, ReservationEvent::CommitFailed);
-                let failure = self.failure(connection, &why);
-                Ok(vec![(request, Message::ReserveCommitFailed(failure))])
+                connection
+                    .pending
+                    .extend(request.map(|request| (Operation::Commit, request)));
+                self.fail_commit(connection, &why)
             }
         }
+    }
+
+    /// Fails the commit of a connection.
+    pub(super) fn fail_commit(
+        &self,
+        connection: &mut Connection,
+        why: &Refusal,
+    ) -> Result<Messages, Refusal> {
+        let request = connection.pending.remove(&Operation::Commit);
+        // one of two directions may be committed
+        self.end(connection)?;
+        self.enter(connection, ReservationEvent::CommitFailed);
+        let failure = self.failure(connection, why);
+        Ok(vec![(request, Message::ReserveCommitFailed(failure))])
     }
 
     fn abort(&self, connection: &mut Connection) -> Result<Messages, Refusal> {
@@ -234,7 +317,7 @@ impl Provider {
         }
         self.end(connection)?;
         let request = connection.pending.remove(&Operation::Terminate);
-        self.live(connection, LifecycleEvent::Terminated);
+        self.live_on(connection, LifecycleEvent::Terminated);
         connection.reserve = None;
         connection.pending.clear();
         let mut messages: Messages = self.data_plane(connection, false).into_iter().collect();
@@ -250,7 +333,7 @@ impl Provider {
         Ok(())
     }
 
-    fn time_out(&self, connection: &mut Connection) -> Result<Messages, Refusal> {
+    pub(super) fn time_out(&self, connection: &mut Connection) -> Result<Messages, Refusal> {
         self.end(connection)?;
         self.enter(connection, ReservationEvent::TimedOut);
         let kind = NotificationKind::ReserveTimeout {
@@ -262,29 +345,47 @@ impl Provider {
     }
 
     /// Notes the end of a connection, its failure, and changes of its data plane.
-    fn watch(&self, connection: &mut Connection) -> Result<Messages, Refusal> {
-        let status = (self.resources).status(&connection.identity, &connection.reservations)?;
+    fn watch(&self, connection: &mut Connection, status: Status) -> Result<Messages, Refusal> {
         let mut messages = Vec::new();
         let is_active = status == Status::Active;
         messages.extend(self.data_plane(connection, is_active));
-        if let Status::Failed(why) = status {
-            // the other direction alone is unusable
-            self.end(connection)?;
-            self.live(connection, LifecycleEvent::ForcedEnd);
+        let is_early = self.now() < connection.circuit.end;
+        let has_ended = status == Status::Ended;
+        let failure = match status {
+            Status::Failed(why) => Some(why),
+            Status::Missing if is_early => Some(missing().text),
+            // the history of the network is shorter than that of connections
+            Status::Missing | Status::Idle | Status::Active | Status::Ended => None,
+        };
+        if let Some(text) = failure {
             let why = Refusal {
-                id: crate::message::ErrorId::Internal,
-                text: why,
+                id: ErrorId::Internal,
+                text,
                 is_temporary: false,
             };
-            messages.push(self.event(connection, ErrorEvent::ForcedEnd, &why));
-        } else if connection.circuit.end <= self.now() || status == Status::Ended {
-            if self.now() < connection.circuit.end {
+            messages.extend(self.force_end(connection, &why)?);
+        } else if !is_early || has_ended {
+            if is_early {
                 // the other direction may still be reserved
                 self.end(connection)?;
             }
             messages.extend(self.data_plane(connection, false));
-            self.live(connection, LifecycleEvent::EndTime);
+            self.live_on(connection, LifecycleEvent::EndTime);
         }
+        Ok(messages)
+    }
+
+    /// Ends a connection that has failed.
+    pub(super) fn force_end(
+        &self,
+        connection: &mut Connection,
+        why: &Refusal,
+    ) -> Result<Messages, Refusal> {
+        // the other direction alone is unusable
+        self.end(connection)?;
+        let mut messages: Messages = self.data_plane(connection, false).into_iter().collect();
+        self.live_on(connection, LifecycleEvent::ForcedEnd);
+        messages.push(self.event(connection, ErrorEvent::ForcedEnd, why));
         Ok(messages)
     }
 
@@ -358,7 +459,7 @@ impl Provider {
         );
     }
 
-    fn live(&self, connection: &mut Connection, event: LifecycleEvent) {
+    fn live_on(&self, connection: &mut Connection, event: LifecycleEvent) {
         let next = connection.states.lifecycle.after(event);
         connection.states.lifecycle = next.unwrap_or(connection.states.lifecycle);
         debug_assert!(
@@ -413,7 +514,17 @@ impl Provider {
             correlation_id: result.correlation_id.clone(),
             attempts: 0,
             next: self.now(),
+            queued: self.now(),
         }
+    }
+}
+
+/// Returns the reason for which a connection without its reservations fails.
+pub(super) fn missing() -> Refusal {
+    Refusal {
+        id: ErrorId::Internal,
+        text: MISSING.to_owned(),
+        is_temporary: false,
     }
 }
 
@@ -421,7 +532,116 @@ fn note(notification: Notification) -> (Option<Header>, Message) {
     (None, Message::Notification(Box::new(notification)))
 }
 
+/// Reason for which a connection fails whose reservation the network does not have.
+const MISSING: &str = "the network has no reservation of this connection: its books may be older than the connection; \
+    reserve again";
 /// Maximum time between two calls.
 const TURN: Duration = Duration::from_secs(1);
 /// One second in nanoseconds.
 const SECOND: u64 = 1_000_000_000;
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use lighthaul_booking_client::json::Timestamp;
+
+    use super::*;
+    use crate::provider::resources::{Circuit, Committed, Hold, Resources};
+    use crate::provider::tests::{connection, provider_of};
+
+    /// Network whose circuits have one status.
+    #[derive(Debug)]
+    struct Circuits(Arc<Mutex<Status>>);
+
+    impl Resources for Circuits {
+        fn hold(&self, _: &str, _: &str, _: &Circuit) -> Result<Hold, Refusal> {
+            unreachable!()
+        }
+
+        fn commit(&self, _: &str, _: &[u64]) -> Result<(), Refusal> {
+            unreachable!()
+        }
+
+        fn provision(&self, _: &str, _: &[u64]) -> Result<(), Refusal> {
+            unreachable!()
+        }
+
+        fn release(&self, _: &str, _: &[u64]) -> Result<(), Refusal> {
+            unreachable!()
+        }
+
+        fn end(&self, _: &str, _: &[u64]) -> Result<(), Refusal> {
+            unreachable!()
+        }
+
+        fn status(&self, _: &str, _: &[u64]) -> Result<Status, Refusal> {
+            Ok(self.0.lock().unwrap().clone())
+        }
+
+        fn committed(&self) -> Result<Vec<Committed>, Refusal> {
+            Ok(Vec::new())
+        }
+
+        fn missing(&self, _: &str, _: &[u64], _: &Circuit) -> Result<Vec<u64>, Refusal> {
+            Ok(Vec::new())
+        }
+    }
+
+    /// A connection with a task is copied, which takes time and memory for each of thousands.
+    #[test]
+    fn connection_that_waits_for_its_requester_or_its_end_has_no_task() {
+        let status = Arc::new(Mutex::new(Status::Idle));
+        let (provider, _) = provider_of(Circuits(Arc::clone(&status)));
+        let now = provider.now();
+        let later = |nanos: u64| Timestamp(now.0 + nanos);
+        let task = |one: &Connection| provider.task(one).unwrap();
+        let mut held = connection();
+        held.states.reservation = ReservationState::Held;
+        held.hold_till = Some(later(1));
+        assert_eq!(task(&held), None);
+        held.hold_till = Some(now);
+        assert_eq!(task(&held), Some(Task::TimeOut));
+        let mut idle = connection();
+        assert_eq!(task(&idle), None);
+        idle.circuit.end = now;
+        assert_eq!(task(&idle), Some(Task::Expire));
+        let mut committed = connection();
+        committed.is_committed = true;
+        for (known, active, is_same) in [
+            (Status::Idle, false, true),
+            (Status::Active, true, true),
+            (Status::Idle, true, false),
+            (Status::Active, false, false),
+            (Status::Ended, false, false),
+            (Status::Missing, false, false),
+            (Status::Failed("fault".to_owned()), false, false),
+        ] {
+            status.lock().unwrap().clone_from(&known);
+            committed.states.data_plane.active = active;
+            let expected = (!is_same).then_some(Task::Watch(known));
+            assert_eq!(task(&committed), expected);
+        }
+        status.lock().unwrap().clone_from(&Status::Idle);
+        committed.circuit.end = now;
+        assert_eq!(task(&committed), Some(Task::Watch(Status::Idle)));
+        committed.states.lifecycle = LifecycleState::PassedEndTime;
+        assert_eq!(task(&committed), None);
+    }
+
+    #[test]
+    fn connections_without_a_task_stay_the_same_objects() {
+        let (provider, clock) = provider_of(Circuits(Arc::new(Mutex::new(Status::Idle))));
+        let mut one = connection();
+        one.is_committed = true;
+        let one = Arc::new(one);
+        let known = Arc::clone(&one);
+        provider.lock().connections.insert(one.id.clone(), one);
+        assert_eq!(provider.work(), TURN);
+        let is_known = |one: &Arc<Connection>| Arc::ptr_eq(one, &known);
+        assert!(provider.lock().connections.values().all(is_known));
+        clock.fetch_add(SECOND, std::sync::atomic::Ordering::Relaxed);
+        provider.work();
+        assert!(!provider.lock().connections.values().any(is_known));
+    }
+}

@@ -291,8 +291,8 @@ const DEPTH_MAX: usize = 64;
 const NAMESPACES_MAX: usize = 64;
 /// Maximum number of attributes of an element.
 const ATTRIBUTES_MAX: usize = 64;
-/// Maximum length of the text of an element.
-const TEXT_MAX: usize = 4096;
+/// Maximum length of the text of an element in bytes.
+pub(crate) const TEXT_MAX: usize = 4096;
 
 #[cfg(test)]
 mod tests {

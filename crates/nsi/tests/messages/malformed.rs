@@ -1,6 +1,6 @@
 //! Documents that are wrong in one place each. They are written by hand from the schema.
 
-use lighthaul_nsi::message::{Envelope, Message, Operation};
+use lighthaul_nsi::message::{Envelope, ErrorId, Message, Operation, ServiceException};
 use lighthaul_nsi::xml::DecodeError;
 
 const HEADER: &str = "<protocolVersion>application/vnd.ogf.nsi.cs.v2.provider+soap</protocolVersion>\
@@ -91,4 +91,59 @@ fn values_of_a_reservation_have_their_types() {
         assert!(why.contains(says), "{says}: {why}");
     }
     assert_eq!(reserve(""), Err(DecodeError::Missing("criteria")));
+    let route = |count: usize| -> String {
+        let points =
+            (0..count).map(|nth| format!("<orderedSTP order='{nth}'><stp>x</stp></orderedSTP>"));
+        let ero = format!("<ero>{}</ero></q:p2ps>", points.collect::<String>());
+        whole.replace("</q:p2ps>", &ero)
+    };
+    assert!(reserve(&route(64)).is_ok());
+    let why = reserve(&route(65)).unwrap_err().to_string();
+    assert!(why.contains("ero is wrong"), "{why}");
+}
+
+#[test]
+fn texts_of_a_peer_have_limits() {
+    let reserve = |name: &str, length: usize| {
+        let body = format!(
+            "<c:reserve xmlns:c='http://schemas.ogf.org/nsi/2013/12/connection/types' xmlns=''>\
+             <{name}>{}</{name}><criteria><schedule/></criteria></c:reserve>",
+            "x".repeat(length)
+        );
+        read(HEADER, &body)
+    };
+    for name in ["globalReservationId", "description"] {
+        assert!(reserve(name, 4096).is_ok());
+        let why = reserve(name, 4097).unwrap_err().to_string();
+        assert!(why.contains("at most 4096 bytes"), "{why}");
+    }
+    let error = |count: usize, length: usize| {
+        let kind = "x".repeat(length);
+        let variable = format!("<variable type='{kind}'><value>y</value></variable>");
+        let body = format!(
+            "<c:error xmlns:c='http://schemas.ogf.org/nsi/2013/12/connection/types' xmlns=''>\
+             <serviceException><nsaId>urn:p</nsaId><errorId>00500</errorId><text>no</text><variables>{}\
+             </variables></serviceException></c:error>",
+            variable.repeat(count)
+        );
+        read(HEADER, &body)
+    };
+    assert!(error(1, 4096).is_ok() && error(64, 1).is_ok());
+    for (count, length) in [(1, 4097), (65, 1)] {
+        let why = error(count, length).unwrap_err().to_string();
+        assert!(why.contains("at most 64 variables"), "{why}");
+    }
+}
+
+#[test]
+fn error_of_any_length_can_be_read_after_it_was_written() {
+    let text = "\u{e4}".repeat(4096);
+    let exception = ServiceException::new("urn:p", ErrorId::Internal, text);
+    let message = Message::Fault(Box::new(exception));
+    let document = Envelope {
+        header: None,
+        message,
+    };
+    let read = Envelope::decode(document.encode().as_bytes(), 1 << 20).unwrap();
+    assert_eq!(read, document);
 }

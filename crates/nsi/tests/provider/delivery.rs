@@ -156,13 +156,13 @@ fn message_that_is_being_sent_is_not_evicted() {
     fill(&mut run);
     let provider = Arc::clone(&run.provider);
     let mut told = Vec::new();
-    let is_next = provider.deliver_next("urn:r", |outgoing| {
+    let was_tried = provider.deliver_next("urn:r", |outgoing| {
         told.push(outgoing.name.clone());
         // it makes room in the full queue
         assert_eq!(run.ask(summary()), Message::Acknowledgment);
         Err("it does not answer".to_owned())
     });
-    assert!(!is_next);
+    assert!(was_tried);
     run.pass(40);
     for _ in 0..11 {
         run.provider.deliver("urn:r", |outgoing| {
@@ -223,4 +223,110 @@ fn message_to_a_place_that_is_permitted_no_longer_is_given_up_at_once() {
     for end in ["", "-wal", "-shm"] {
         std::fs::remove_file(format!("{}{end}", path.display())).ok();
     }
+}
+
+/// Asks for the answer to a query at a URL of the requester.
+fn query_from(run: &mut Run, url: &str) {
+    let header = Header {
+        reply_to: Some(url.to_owned()),
+        ..run.header()
+    };
+    let asked = run.send("agg", &Envelope::new(header, summary()).encode());
+    assert_eq!(asked, Message::Acknowledgment);
+}
+
+/// Sends the message that is next, and returns its URL, if there is one.
+fn send_next(run: &Run, is_delivered: bool) -> Option<String> {
+    let mut url = None;
+    run.provider.deliver_next("urn:r", |outgoing| {
+        url = Some(outgoing.url.clone());
+        let sent = is_delivered.then_some(());
+        sent.ok_or_else(|| "it does not answer".to_owned())
+    });
+    url
+}
+
+#[test]
+fn silent_url_delays_no_other_url_of_its_requester() {
+    let mut run = Run::new(Path::new(":memory:"));
+    for nth in ["silent", "silent", "well", "well"] {
+        query_from(&mut run, &format!("http://r/{nth}"));
+    }
+    let mut told = Vec::new();
+    run.provider.deliver_next("urn:r", |outgoing| {
+        assert_eq!(outgoing.url, "http://r/silent");
+        // while this message is being sent, the other URL receives its messages, and this URL no further one
+        while let Some(url) = send_next(&run, true) {
+            told.push(url);
+        }
+        Err("it does not answer".to_owned())
+    });
+    assert_eq!(told, ["http://r/well"; 2]);
+    run.pass(40);
+    assert_eq!(send_next(&run, true).as_deref(), Some("http://r/silent"));
+}
+
+#[test]
+fn url_that_answers_has_a_lane_although_many_others_are_silent() {
+    let mut run = Run::new(Path::new(":memory:"));
+    let silent: Vec<String> = (0..9).map(|nth| format!("http://r/{nth}")).collect();
+    silent.iter().for_each(|url| query_from(&mut run, url));
+    for url in &silent {
+        assert_eq!(send_next(&run, false).as_ref(), Some(url));
+    }
+    assert_eq!(send_next(&run, false), None);
+    run.pass(40);
+    let provider = Arc::clone(&run.provider);
+    let away = || Err("it does not answer".to_owned());
+    let mut sent = Vec::new();
+    // each of these deliveries lasts as long as those that it contains
+    provider.deliver_next("urn:r", |_| {
+        provider.deliver_next("urn:r", |_| {
+            provider.deliver_next("urn:r", |_| {
+                sent.push(send_next(&run, false));
+                query_from(&mut run, "http://r/well");
+                sent.push(send_next(&run, true));
+                away()
+            });
+            away()
+        });
+        away()
+    });
+    assert_eq!(sent, [None, Some("http://r/well".to_owned())]);
+}
+
+#[test]
+fn url_with_the_most_messages_makes_room_in_a_full_queue() {
+    let mut run = Run::new(Path::new(":memory:"));
+    query_from(&mut run, "http://r/well");
+    for _ in 0..1100 {
+        query_from(&mut run, "http://r/silent");
+    }
+    let mut told = Vec::new();
+    while run.provider.deliver_next("urn:r", |outgoing| {
+        told.push(outgoing.url.clone());
+        Ok(())
+    }) {}
+    assert_eq!(told.len(), 1000);
+    assert_eq!(told[0], "http://r/well");
+}
+
+#[test]
+fn message_is_given_up_at_its_first_failure_after_ten_minutes() {
+    let mut run = Run::new(Path::new(":memory:"));
+    let id = run.reserve_from("urn:n:a").unwrap();
+    run.provider.work();
+    let (correlation_id, _) = run.last.clone().unwrap();
+    for seconds in [0, 300, 299] {
+        run.pass(seconds);
+        assert!(send_next(&run, false).is_some());
+        assert_eq!(kinds(&mut run, &id), []);
+    }
+    run.pass(1);
+    // the pause after a failure has not passed
+    assert_eq!(send_next(&run, false), None);
+    run.pass(40);
+    assert!(send_next(&run, false).is_some());
+    let expected = NotificationKind::DeliveryTimeout { correlation_id };
+    assert_eq!(kinds(&mut run, &id), [expected]);
 }

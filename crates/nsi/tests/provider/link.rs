@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use lighthaul_booking_client::json::Timestamp;
 use lighthaul_nsi::message::ErrorId;
-use lighthaul_nsi::provider::{Circuit, Hold, Refusal, Resources, Status};
+use lighthaul_nsi::provider::{Circuit, Committed, Hold, Refusal, Resources, Status};
 
 pub(super) const SECOND: u64 = 1_000_000_000;
 pub(super) const HOLD: u64 = 10 * SECOND;
@@ -35,10 +35,10 @@ pub(super) type SlowCall = (Sender<()>, Receiver<()>);
 
 #[derive(Clone, Debug)]
 pub(super) struct Booked {
-    id: u64,
+    pub(super) id: u64,
     pub(super) mbps: u64,
     till: u64,
-    is_committed: bool,
+    pub(super) is_committed: bool,
     pub(super) is_provisioned: bool,
     pub(super) is_ended: bool,
 }
@@ -202,6 +202,31 @@ impl Resources for Link {
             one.is_ended = true;
             true
         })
+    }
+
+    fn committed(&self) -> Result<Vec<Committed>, Refusal> {
+        self.check("committed")?;
+        let booked = self.all();
+        let live = booked
+            .values()
+            .filter(|one| one.is_committed && !one.is_ended);
+        let owner = || "agg".to_owned();
+        Ok(live
+            .map(|one| Committed {
+                owner: owner(),
+                id: one.id,
+            })
+            .collect())
+    }
+
+    fn missing(&self, _: &str, ids: &[u64], circuit: &Circuit) -> Result<Vec<u64>, Refusal> {
+        self.check("missing")?;
+        let booked = self.all();
+        let has = |id: &u64| {
+            let mut ours = booked.values().filter(|one| one.id == *id);
+            ours.any(|one| one.mbps == circuit.rate_mbps)
+        };
+        Ok(ids.iter().filter(|id| !has(id)).copied().collect())
     }
 
     fn status(&self, _: &str, ids: &[u64]) -> Result<Status, Refusal> {

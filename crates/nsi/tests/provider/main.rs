@@ -8,6 +8,7 @@ mod link;
 mod queries;
 mod races;
 mod requests;
+mod restored;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::channel;
-use std::thread;
+use std::sync::mpsc::{Sender, channel};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use lighthaul_booking_client::json::Timestamp;
@@ -13,16 +13,22 @@ use lighthaul_nsi::message::{ErrorId, Message, Operation};
 
 use super::{HOLD, LINK_MBPS, Run, SECOND, reserve};
 
-#[test]
-fn requests_are_answered_while_the_network_works() {
-    let mut run = Run::new(Path::new(":memory:"));
-    let id = run.reserve_from("urn:n:a").unwrap();
+/// Starts work whose hold has begun, and ends once it gets a message.
+fn begin_hold(run: &Run) -> (JoinHandle<Duration>, Sender<()>) {
     let (begun, has_begun) = channel();
     let (end, may_end) = channel();
     *run.link.slow.lock().unwrap() = Some((begun, may_end));
     let provider = Arc::clone(&run.provider);
     let worker = thread::spawn(move || provider.work());
     has_begun.recv_timeout(Duration::from_mins(1)).unwrap();
+    (worker, end)
+}
+
+#[test]
+fn requests_are_answered_while_the_network_works() {
+    let mut run = Run::new(Path::new(":memory:"));
+    let id = run.reserve_from("urn:n:a").unwrap();
+    let (worker, end) = begin_hold(&run);
     // the hold is being made
     let other = run.reserve_from("urn:n:a").unwrap();
     assert_eq!(run.summaries().len(), 2);
@@ -72,12 +78,7 @@ fn waiting_thread_is_woken_by_each_request() {
 fn hold_that_a_termination_overtook_ends_once_the_network_answers() {
     let mut run = Run::new(Path::new(":memory:"));
     let id = run.reserve_from("urn:n:a").unwrap();
-    let (begun, has_begun) = channel();
-    let (end, may_end) = channel();
-    *run.link.slow.lock().unwrap() = Some((begun, may_end));
-    let provider = Arc::clone(&run.provider);
-    let worker = thread::spawn(move || provider.work());
-    has_begun.recv_timeout(Duration::from_mins(1)).unwrap();
+    let (worker, end) = begin_hold(&run);
     run.operate(Operation::Terminate, &id);
     end.send(()).unwrap();
     worker.join().unwrap();

@@ -6,26 +6,42 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use lighthaul_booking::books::{Books, Principal};
+use lighthaul_booking::books::{Books, Filter, Principal};
 use lighthaul_booking::error::{Error, RequestError};
 use lighthaul_booking_client::json::{
     Bps, FlowAt, IsoDuration, LinkView, NewReservation, Provision, Reservation, Shape, Timestamp,
 };
-use lighthaul_booking_client::reservation::ReservationState;
+use lighthaul_booking_client::reservation::{ReservationState, Verb, WHY_MAX, cut};
 use lighthaul_booking_client::role::Role;
 use lighthaul_calendar::Refusal as CalendarRefusal;
 use lighthaul_circuit::flow::Flow;
 use lighthaul_nsi::message::ErrorId;
-use lighthaul_nsi::provider::{Circuit, Hold, Port, Refusal, Resources, Status};
+use lighthaul_nsi::provider::{Circuit, Committed, Hold, Port, Refusal, Resources, Status};
 
 /// Books that make circuits.
 #[derive(Debug)]
-pub struct BookResources(Arc<Books>);
+pub struct BookResources {
+    books: Arc<Books>,
+    /// Reason in the journal, by which the provider knows its reservations again.
+    why: String,
+}
 
 impl BookResources {
-    /// Returns the circuits of `books`.
-    pub const fn new(books: Arc<Books>) -> Self {
-        Self(books)
+    /// Returns the circuits of `books` for the provider with the URN `nsa`.
+    pub fn new(books: Arc<Books>, nsa: &str) -> Self {
+        let why = cut(&format!("{WHY} to {nsa}"), WHY_MAX);
+        Self { books, why }
+    }
+
+    /// Returns true if this provider committed a reservation that has not ended.
+    fn is_own(&self, reservation: &Reservation) -> bool {
+        // earlier versions named no provider
+        let is_reason = |why: &str| why == self.why || why == WHY;
+        let mut journal = reservation.journal.iter();
+        !reservation.state.is_final()
+            && journal.any(|line| {
+                line.verb == Verb::Commit && line.who == reservation.owner && is_reason(&line.why)
+            })
     }
 
     /// Reserves one direction, and checks that it has the whole rate for the whole time.
@@ -36,7 +52,10 @@ impl BookResources {
         circuit: &Circuit,
         new: &NewReservation,
     ) -> Result<Reservation, Refusal> {
-        let made = self.0.reserve(principal, new, Some(key)).map_err(refusal)?;
+        let made = self
+            .books
+            .reserve(principal, new, Some(key))
+            .map_err(refusal)?;
         let is_whole = made
             .steps
             .iter()
@@ -47,7 +66,7 @@ impl BookResources {
         if is_whole && is_on_time {
             return Ok(made);
         }
-        self.0
+        self.books
             .terminate(principal, made.id, "it has another rate or time")
             .map_err(refusal)?;
         let text =
@@ -57,7 +76,7 @@ impl BookResources {
 
     /// Returns the cheapest links that lead from each node of `nodes` to the next node.
     fn along(&self, nodes: &[&String]) -> Result<Vec<String>, Refusal> {
-        let links = self.0.topology().map_err(refusal)?.links;
+        let links = self.books.topology().map_err(refusal)?.links;
         let parts = nodes
             .windows(2)
             .map(|pair| cheapest(&links, pair[0], pair[1]));
@@ -69,7 +88,7 @@ impl BookResources {
 
     /// Returns the links back along the nodes of a path.
     fn back(&self, path: &[String]) -> Result<Vec<String>, Refusal> {
-        let links = self.0.topology().map_err(refusal)?.links;
+        let links = self.books.topology().map_err(refusal)?.links;
         let named = |name: &String| links.iter().find(|link| link.name == *name);
         let back = path.iter().rev().map(|name| {
             let there: &LinkView = named(name)?;
@@ -90,8 +109,8 @@ impl BookResources {
     ) -> Result<(), Refusal> {
         let principal = Principal::new(owner, Role::User);
         for id in reservations {
-            let reservation = self.0.get(&principal, *id).map_err(refusal)?;
-            act(&self.0, &principal, &reservation).map_err(refusal)?;
+            let reservation = self.books.get(&principal, *id).map_err(refusal)?;
+            act(&self.books, &principal, &reservation).map_err(refusal)?;
         }
         Ok(())
     }
@@ -151,7 +170,7 @@ impl Resources for BookResources {
             ) {
                 return Ok(());
             }
-            books.commit(principal, reservation.id, WHY).map(drop)
+            books.commit(principal, reservation.id, &self.why).map(drop)
         })
     }
 
@@ -163,7 +182,9 @@ impl Resources for BookResources {
             ) {
                 return Ok(());
             }
-            books.provision(principal, reservation.id, WHY).map(drop)
+            books
+                .provision(principal, reservation.id, &self.why)
+                .map(drop)
         })
     }
 
@@ -175,7 +196,9 @@ impl Resources for BookResources {
             ) {
                 return Ok(());
             }
-            books.deprovision(principal, reservation.id, WHY).map(drop)
+            books
+                .deprovision(principal, reservation.id, &self.why)
+                .map(drop)
         })
     }
 
@@ -185,7 +208,9 @@ impl Resources for BookResources {
                 if reservation.state.is_final() {
                     return Ok(());
                 }
-                books.terminate(principal, reservation.id, WHY).map(drop)
+                books
+                    .terminate(principal, reservation.id, &self.why)
+                    .map(drop)
             });
             match ended {
                 // the history of the books is shorter than that of connections
@@ -200,30 +225,79 @@ impl Resources for BookResources {
         let principal = Principal::new(owner, Role::User);
         let mut status = Status::Active;
         for id in reservations {
-            let reservation = match self.0.get(&principal, *id).map_err(refusal) {
-                Err(why) if why.id == ErrorId::ConnectionGone => return Ok(Status::Ended),
-                reservation => reservation?,
-            };
-            match reservation.state {
-                ReservationState::Active => {}
-                ReservationState::Reserved
-                | ReservationState::Committed
-                | ReservationState::Provisioned => status = Status::Idle,
-                ReservationState::Failed => {
-                    let why = reservation.failure.unwrap_or_default();
-                    return Ok(Status::Failed(why));
-                }
-                ReservationState::Released | ReservationState::Terminated => {
-                    let is_early = reservation.changed < reservation.promised_end;
-                    if is_early && reservation.changed < end_of(&reservation) {
-                        let why = "the operator has ended its reservation";
-                        return Ok(Status::Failed(why.to_owned()));
-                    }
-                    return Ok(Status::Ended);
-                }
+            match self.books.look(&principal, *id, direction).map_err(refusal) {
+                Err(why) if why.id == ErrorId::ConnectionGone => return Ok(Status::Missing),
+                Err(why) => return Err(why),
+                Ok(Status::Active) => {}
+                Ok(Status::Idle) => status = Status::Idle,
+                Ok(over) => return Ok(over),
             }
         }
         Ok(status)
+    }
+
+    fn committed(&self) -> Result<Vec<Committed>, Refusal> {
+        let operator = Principal::new("nsi", Role::Operator);
+        let (mut committed, mut after) = (Vec::new(), Some(0));
+        while let Some(last) = after {
+            let part = (last, usize::MAX);
+            let page = self.books.list(&operator, &Filter::default(), part);
+            let page = page.map_err(refusal)?;
+            let own = page.items.into_iter().filter(|one| self.is_own(one));
+            committed.extend(own.map(|one| Committed {
+                owner: one.owner,
+                id: one.id,
+            }));
+            after = page.next;
+        }
+        Ok(committed)
+    }
+
+    fn missing(
+        &self,
+        owner: &str,
+        reservations: &[u64],
+        circuit: &Circuit,
+    ) -> Result<Vec<u64>, Refusal> {
+        let principal = Principal::new(owner, Role::User);
+        // older books give numbers again
+        let is_of = |reservation: &Reservation| {
+            let request = &reservation.request;
+            request.start == Some(circuit.start) && request.rate_max == Some(rate(circuit))
+        };
+        let mut missing = Vec::new();
+        for id in reservations {
+            match self.books.look(&principal, *id, is_of).map_err(refusal) {
+                Err(why) if why.id == ErrorId::ConnectionGone => missing.push(*id),
+                Ok(false) => missing.push(*id),
+                Ok(true) => {}
+                Err(why) => return Err(why),
+            }
+        }
+        Ok(missing)
+    }
+}
+
+/// Returns the rate of a circuit.
+const fn rate(circuit: &Circuit) -> Bps {
+    Bps(circuit.rate_mbps.saturating_mul(1_000_000))
+}
+
+/// Returns the status of one direction.
+fn direction(reservation: &Reservation) -> Status {
+    match reservation.state {
+        ReservationState::Active => Status::Active,
+        ReservationState::Reserved
+        | ReservationState::Committed
+        | ReservationState::Provisioned => Status::Idle,
+        ReservationState::Failed => Status::Failed(reservation.failure.clone().unwrap_or_default()),
+        ReservationState::Released | ReservationState::Terminated => {
+            let is_early = reservation.changed < reservation.promised_end;
+            if is_early && reservation.changed < end_of(reservation) {
+                return Status::Failed("the operator has ended its reservation".to_owned());
+            }
+            Status::Ended
+        }
     }
 }
 
@@ -276,7 +350,7 @@ fn request(circuit: &Circuit, (from, to): (&Port, &Port)) -> Result<NewReservati
         let interface = interface.clone();
         Ok(FlowAt { interface, packets })
     });
-    let rate = Bps(circuit.rate_mbps.saturating_mul(1_000_000));
+    let rate = rate(circuit);
     let long = circuit.end.instant().since(circuit.start.instant());
     Ok(NewReservation {
         from: Some(from.node.clone()),
@@ -338,5 +412,5 @@ fn refusal(why: Error) -> Refusal {
     }
 }
 
-/// Reason in the journal.
+/// Beginning of the reason in the journal.
 const WHY: &str = "request of NSI";

@@ -1,13 +1,15 @@
-//! Threads of a provider: one for its work, and one for deliveries to each requester, so that a silent requester delays
-//! no other.
+//! Threads of a provider: one for its work, and [`LANES`] for deliveries to each requester, so that neither a silent
+//! requester nor a silent URL delays others.
 
 use std::io;
+use std::iter;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle, park_timeout};
 use std::time::Duration;
 
 use lighthaul_booking_client::https::{HttpsClient, ServerTrust};
+use lighthaul_nsi::provider::delivery::LANES;
 use lighthaul_nsi::provider::{Outgoing, Provider};
 use tracing::warn;
 
@@ -33,7 +35,7 @@ impl NsiThreads {
             .config()
             .requesters
             .iter()
-            .map(|requester| requester.nsa.clone())
+            .flat_map(|requester| iter::repeat_n(requester.nsa.clone(), LANES))
             .collect();
         for requester in requesters {
             let client = HttpsClient::new(ServerTrust::certificate(), TIMEOUT);

@@ -161,7 +161,7 @@ fn serves() {
     let books = Arc::new(Books::open(store, topology(), config, now).unwrap());
     let settings = fs::read_to_string(folder.join("nsi.toml")).unwrap();
     let settings = NsiConfig::parse(&settings).unwrap();
-    let resources = Box::new(BookResources::new(Arc::clone(&books)));
+    let resources = Box::new(BookResources::new(Arc::clone(&books), &settings.nsa));
     let provider = Provider::open(settings, &folder.join("nsi"), resources, now).unwrap();
     let provider = Arc::new(provider);
     let woken = Arc::clone(&provider);

@@ -1,5 +1,8 @@
 //! Our requester leases circuits from our provider.
 
+use std::fs;
+use std::net::TcpListener;
+use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -51,17 +54,22 @@ impl Setting {
     }
 
     fn requester(&self, step_max: Duration) -> Requester {
+        let requester = self.requester_at(&self.listener.url(), step_max);
+        self.listener.inbox.set(requester.inbox()).ok();
+        requester
+    }
+
+    /// Returns a requester that gets its confirmations at a URL.
+    fn requester_at(&self, reply_to: &str, step_max: Duration) -> Requester {
         let config = RequesterConfig {
             nsa: "urn:r".to_owned(),
             provider: "urn:p".to_owned(),
             url: format!("{}/nsi/v2/provider", self.instance.url()),
             token: Some("agg".to_owned()),
-            reply_to: self.listener.url(),
+            reply_to: reply_to.to_owned(),
             step_max,
         };
-        let requester = Requester::new(config, ServerTrust::certificate()).unwrap();
-        self.listener.inbox.set(requester.inbox()).ok();
-        requester
+        Requester::new(config, ServerTrust::certificate()).unwrap()
     }
 
     /// Returns the states of all reservations at the provider.
@@ -107,6 +115,91 @@ fn wanted(capacity_mbps: u64) -> Reserve {
         },
         ..Reserve::default()
     }
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "a server for a test")]
+fn url_that_never_answers_delays_no_confirmation_to_another_url() {
+    let mut setting = Setting::make("silent");
+    // the kernel accepts connections, and nobody reads them
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let silent = (format!("http://{}/", silent.local_addr().unwrap()), silent);
+    setting.instance.kill();
+    let both = format!("reply_to = ['{}', ", silent.0);
+    let config = setting.config.replace("reply_to = [", &both);
+    setting.instance = Instance::start(&setting.folder, &config);
+    let mut requester = setting.requester_at(&silent.0, Duration::from_millis(500));
+    let lost = requester.lease(wanted(100)).unwrap_err();
+    let late = Step::Reserve;
+    assert!(
+        matches!(&lost, LeaseError::Timeout(step) if *step == late),
+        "{lost}"
+    );
+    let (clock, listener) = (Clock::start(), setting.listener.url());
+    requester = setting.requester_at(&listener, LONG);
+    setting.listener.inbox.set(requester.inbox()).ok();
+    requester.lease(wanted(100)).unwrap();
+    let took = clock.now().since(lighthaul_base::Instant::ZERO);
+    // a delivery to the other URL lasts ten seconds, and is repeated
+    assert!(took < Duration::from_secs(8), "{took:?}");
+}
+
+#[test]
+fn stores_that_were_restored_from_different_backups_are_made_equal() {
+    use ReservationState::{Provisioned, Terminated};
+    let mut setting = Setting::make("restored");
+    let requester = setting.requester(LONG);
+    let later = |mbps| {
+        let mut wanted = wanted(mbps);
+        wanted.criteria.schedule.start = Some(Timestamp(unix_nanos() + 60_000_000_000));
+        wanted
+    };
+    let first = requester.lease(later(100)).unwrap();
+    setting.instance.kill();
+    let files = |name: &str| {
+        let ends = ["", "-wal", "-shm"];
+        ends.map(|end| setting.folder.0.join(format!("{name}{end}")))
+    };
+    let read = |name: &str| files(name).map(|file| (fs::read(&file).ok(), file));
+    let restore = |backup: [(Option<Vec<u8>>, PathBuf); 3]| {
+        for (octets, file) in backup {
+            match octets {
+                Some(octets) => fs::write(file, octets).unwrap(),
+                None => _ = fs::remove_file(file),
+            }
+        }
+    };
+    let (connections, books) = (read("nsi"), read("books"));
+    setting.instance = Instance::start(&setting.folder, &setting.config);
+    let second = requester.lease(later(200)).unwrap();
+    assert_eq!(setting.reservations(), [Provisioned; 4]);
+    setting.instance.kill();
+    let newer = read("nsi");
+    // the older store does not know the second lease
+    restore(connections);
+    setting.instance = Instance::start(&setting.folder, &setting.config);
+    let clock = Clock::start();
+    let is_late = || clock.now().since(lighthaul_base::Instant::ZERO) > LONG;
+    while setting.reservations() != [Provisioned, Provisioned, Terminated, Terminated] {
+        assert!(!is_late(), "{:?}", setting.reservations());
+        pause(Duration::from_millis(50));
+    }
+    assert!(matches!(
+        requester.query(&second.connection_id),
+        Err(LeaseError::Gone(_))
+    ));
+    setting.instance.kill();
+    // the older books do not have the second lease
+    restore(newer);
+    restore(books);
+    setting.instance = Instance::start(&setting.folder, &setting.config);
+    let lifecycle = |id: &str| requester.query(id).unwrap().states.lifecycle;
+    while lifecycle(&second.connection_id) != LifecycleState::Failed {
+        assert!(!is_late(), "the second lease does not fail");
+        pause(Duration::from_millis(50));
+    }
+    assert_eq!(lifecycle(&first.connection_id), LifecycleState::Created);
+    assert_eq!(setting.reservations(), [Provisioned; 2]);
 }
 
 #[test]
@@ -260,7 +353,7 @@ fn scheduler_that_is_not_the_writer_acknowledges_no_message() {
     let mut setting = Setting::make("follower");
     setting.instance.kill();
     let writer = "http://127.0.0.1:1";
-    std::fs::write(setting.folder.0.join(WRITER), writer).unwrap();
+    fs::write(setting.folder.0.join(WRITER), writer).unwrap();
     setting.instance = Instance::start(&setting.folder, &setting.config);
     let why = setting.requester(LONG).lease(wanted(1)).unwrap_err();
     assert!(matches!(why, LeaseError::Protocol { .. }), "{why}");

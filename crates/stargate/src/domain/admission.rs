@@ -5,6 +5,7 @@ use alloc::collections::BTreeSet;
 use lighthaul_base::trc::Trc;
 use lighthaul_base::{Instant, Rate};
 
+use super::hold_share::HoldShare;
 use super::machine::Domain;
 use crate::key::{DomainId, HOPS_MAX, Hop, Segment};
 use crate::offer::RANGES_MAX;
@@ -87,12 +88,20 @@ impl<R: Resources> Domain<R> {
         }))
     }
 
-    /// Checks the times and rates of a vector, and the quota of the neighbor.
+    /// Returns the share of the capacity that a hold takes from now on.
+    pub(crate) fn share(&mut self, now: Instant, segment: Segment, vector: &Trc) -> HoldShare {
+        let capacity = self.resources.capacity(segment);
+        capacity.map_or(HoldShare::NONE, |capacity| {
+            HoldShare::new(now, vector, capacity)
+        })
+    }
+
+    /// Checks the times and rates of a vector, and the quotas of the neighbor.
     pub(crate) fn check_policy(
         &self,
         now: Instant,
         from: DomainId,
-        vector: &Trc,
+        (vector, share): (&Trc, HoldShare),
         (hold_till, decide_till): (Instant, Instant),
     ) -> Result<(), Refusal> {
         let policy = self.config.neighbors.get(&from).ok_or(Refusal::Misrouted)?;
@@ -117,6 +126,11 @@ impl<R: Resources> Domain<R> {
         let total = policy.rate_total_max;
         if total < Rate::UNLIMITED && !self.usage.has_left(from, total, vector) {
             return Err(Refusal::RateLimit);
+        }
+        let (neighbor, limit) = ((from, now), policy.uncommitted_per_hour);
+        let charged = self.usage.uncommitted(neighbor, limit);
+        if !charged.is_zero() && charged.saturating_add(share.time(decide_till)) > limit {
+            return Err(Refusal::Quota);
         }
         let (all, held) = self.usage.of(from);
         let most = policy.reservations_max;

@@ -145,6 +145,7 @@ impl<R: Resources> Domain<R> {
         let key = reservation.key();
         self.resources.release(now, key);
         let was_committed = reservation.stage == Stage::Committed;
+        self.charge_idle_hold(now, reservation, refusal);
         reservation.refusal = refusal;
         reservation.enter(Stage::Closing);
         self.persist(reservation);
@@ -155,6 +156,22 @@ impl<R: Resources> Domain<R> {
         }
         self.enter(now, reservation, Stage::Closing);
         reservation.check_closed(now);
+    }
+
+    /// Charges the neighbor that could have committed a hold, and let it expire or gave it up.
+    fn charge_idle_hold(&mut self, now: Instant, reservation: &Reservation, refusal: Refusal) {
+        let is_idle = matches!(
+            refusal,
+            Refusal::Expired | Refusal::Aborted | Refusal::Released
+        );
+        let upstream = reservation.stored.upstream;
+        let upstream = upstream.filter(|_| is_idle && reservation.stage == Stage::Held);
+        let neighbors = &self.config.neighbors;
+        if let Some((neighbor, policy)) = upstream.and_then(|one| neighbors.get_key_value(&one)) {
+            let time = reservation.share.time(now);
+            self.usage
+                .charge((*neighbor, now), time, policy.uncommitted_per_hour);
+        }
     }
 
     fn report_closed(&mut self, now: Instant, key: Key, was: Stage, refusal: Refusal) {

@@ -6,6 +6,7 @@ use core::time::Duration;
 use lighthaul_base::Instant;
 use lighthaul_base::trc::Trc;
 
+use super::hold_share::HoldShare;
 use super::machine::{Answer, Domain};
 use super::reservation::{Reservation, Stage};
 use crate::key::{DomainId, Hop, Key, Segment};
@@ -27,7 +28,7 @@ impl<R: Resources> Domain<R> {
         (vector, guard): (Trc, Duration),
     ) -> Result<(), Refusal> {
         let stored = self.planned(now, key, (segments, legs), (vector, guard))?;
-        self.begin(now, stored)
+        self.begin(now, (stored, HoldShare::NONE))
     }
 
     /// Returns the reservation of a source domain, before its hold.
@@ -91,12 +92,13 @@ impl<R: Resources> Domain<R> {
         let times = (hold_till, decide_till);
         let checked = self.check_route(now, sender, &hops, &trace);
         let checked = checked.and_then(|next| {
-            self.check_policy(now, from, &vector, times)?;
+            let share = self.share(now, hops[0].segment, &vector);
+            self.check_policy(now, from, (&vector, share), times)?;
             let is_own = trace.first() == Some(&key.source);
-            is_own.then_some(next).ok_or(Refusal::Misrouted)
+            is_own.then_some((next, share)).ok_or(Refusal::Misrouted)
         });
         trace.push(self.config.me);
-        let held = checked.and_then(|next| {
+        let held = checked.and_then(|(next, share)| {
             let children = next.map(|neighbor| Child {
                 neighbor,
                 leg: key.leg,
@@ -115,7 +117,7 @@ impl<R: Resources> Domain<R> {
                 stage: StoredStage::Holding,
                 lost: None,
             };
-            self.begin(now, stored)
+            self.begin(now, (stored, share))
         });
         if let Err(refusal) = held {
             self.send(now, from, Body::Refused { key, refusal });
@@ -140,7 +142,11 @@ impl<R: Resources> Domain<R> {
     }
 
     /// Holds the local capacity, stores the reservation, and asks the children.
-    fn begin(&mut self, now: Instant, stored: StoredReservation) -> Result<(), Refusal> {
+    fn begin(
+        &mut self,
+        now: Instant,
+        (stored, share): (StoredReservation, HoldShare),
+    ) -> Result<(), Refusal> {
         let mut children = stored.children.iter();
         if children.any(|child| self.usage.is_silent(child.neighbor)) {
             return Err(Refusal::NoAnswer);
@@ -148,6 +154,7 @@ impl<R: Resources> Domain<R> {
         let (key, segments) = (stored.key, &stored.segments);
         self.resources.hold(now, key, segments, &stored.vector)?;
         let mut reservation = Reservation::new(stored, Stage::Holding);
+        reservation.share = share;
         self.persist(&reservation);
         self.ask_children(now, &mut reservation);
         self.check_held(now, &mut reservation);

@@ -10,7 +10,8 @@
 //!                                    Closing ---> children have acknowledged ---> Closed ---> hold_till
 //! ```
 //!
-//! - [`machine`]: calls of the driver; `admission`: checks of what a neighbor asks; `usage`: its reservations
+//! - [`machine`]: calls of the driver; `admission`: checks of what a neighbor asks; `usage`: its reservations;
+//!   `hold_share`: capacity that a hold takes
 //! - `search`: candidate paths of a request; `asking`: their queries; `relay`, `relaying`: queries of neighbors
 //! - [`reservation`]: stage and timers of one reservation; `holding`, `committing`, `closing`: its phases
 //! - `restoring`: restart from records
@@ -19,6 +20,7 @@ mod admission;
 mod asking;
 mod closing;
 mod committing;
+mod hold_share;
 mod holding;
 pub mod machine;
 mod relay;

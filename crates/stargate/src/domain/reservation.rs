@@ -7,6 +7,7 @@ use core::time::Duration;
 
 use lighthaul_base::Instant;
 
+use super::hold_share::HoldShare;
 use crate::key::{DomainId, Key};
 use crate::record::{StoredReservation, StoredStage};
 use crate::refusal::Refusal;
@@ -49,6 +50,8 @@ pub struct Reservation {
     pub(crate) wake: Instant,
     /// True if the reservation is removed when its step is complete.
     pub(crate) is_forgotten: bool,
+    /// Capacity that the neighbor pays for if it does not commit.
+    pub(crate) share: HoldShare,
 }
 
 impl Reservation {
@@ -65,6 +68,7 @@ impl Reservation {
             retry_every: Duration::ZERO,
             wake: Instant::NEVER,
             is_forgotten: false,
+            share: HoldShare::NONE,
         }
     }
 

@@ -5,6 +5,7 @@
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use lighthaul_base::trc::{Step, Trc};
 use lighthaul_base::{Instant, Rate};
@@ -18,6 +19,14 @@ pub(crate) struct Usage {
     accounts: BTreeMap<DomainId, Account>,
     /// Reservations that each child was asked to end, and that it may have committed.
     unanswered: BTreeMap<DomainId, usize>,
+    uncommitted: BTreeMap<DomainId, Uncommitted>,
+}
+
+/// Time for which a neighbor held a whole capacity without a commit. It is paid back within an hour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Uncommitted {
+    time: Duration,
+    at: Instant,
 }
 
 /// Reservations of one neighbor.
@@ -86,6 +95,38 @@ impl Usage {
     /// Returns true if a child has [`UNANSWERED_MAX`] unanswered requests to end a reservation, and gets no further one.
     pub(crate) fn is_silent(&self, child: DomainId) -> bool {
         self.unanswered.get(&child).copied().unwrap_or_default() >= UNANSWERED_MAX
+    }
+
+    /// Charges a neighbor for a hold without a commit, up to its `limit`.
+    pub(crate) fn charge(
+        &mut self,
+        (neighbor, now): (DomainId, Instant),
+        time: Duration,
+        limit: Duration,
+    ) {
+        let time = self
+            .uncommitted((neighbor, now), limit)
+            .saturating_add(time);
+        let charged = Uncommitted {
+            time: time.min(limit),
+            at: now,
+        };
+        self.uncommitted.insert(neighbor, charged);
+    }
+
+    /// Returns the time that a neighbor is charged for, and has not paid back. It pays `limit` in an hour.
+    pub(crate) fn uncommitted(
+        &self,
+        (neighbor, now): (DomainId, Instant),
+        limit: Duration,
+    ) -> Duration {
+        let Some(one) = self.uncommitted.get(&neighbor) else {
+            return Duration::ZERO;
+        };
+        let passed = now.since(one.at).as_nanos();
+        let paid = passed.saturating_mul(limit.as_nanos()) / HOUR.as_nanos();
+        let paid = Duration::from_nanos(u64::try_from(paid).unwrap_or(u64::MAX));
+        one.time.saturating_sub(paid)
     }
 
     /// Returns the unused rate in `from..till`: `total` without the reservations of a neighbor.
@@ -159,6 +200,8 @@ impl Account {
 
 /// Most unanswered requests to end a reservation, for each child.
 const UNANSWERED_MAX: usize = 256;
+/// Time in which a neighbor pays its limit back.
+const HOUR: Duration = Duration::from_hours(1);
 
 #[cfg(test)]
 mod tests {
@@ -211,6 +254,26 @@ mod tests {
         usage.leave(&closed);
         usage.leave(&reservation(4, Some(3), Stage::Committed));
         assert_eq!(usage, Usage::default());
+    }
+
+    #[test]
+    fn charge_is_paid_back_within_an_hour_and_never_above_the_limit() {
+        let at = |mins| Instant::ZERO + Duration::from_mins(mins);
+        let (limit, me) = (Duration::from_mins(10), DomainId(2));
+        let mut usage = Usage::default();
+        let left = |usage: &Usage, mins| usage.uncommitted((me, at(mins)), limit);
+        assert_eq!(left(&usage, 5), Duration::ZERO);
+        usage.charge((me, at(5)), Duration::from_mins(4), limit);
+        assert_eq!(left(&usage, 5), Duration::from_mins(4));
+        assert_eq!(left(&usage, 11), Duration::from_mins(3));
+        usage.charge((me, at(11)), Duration::from_mins(2), limit);
+        assert_eq!(left(&usage, 11), Duration::from_mins(5));
+        usage.charge((me, at(11)), Duration::from_mins(60), limit);
+        assert_eq!(left(&usage, 11), limit);
+        assert_eq!(left(&usage, 70), Duration::from_secs(10));
+        assert_eq!(left(&usage, 72), Duration::ZERO);
+        let other = usage.uncommitted((DomainId(3), at(11)), limit);
+        assert_eq!(other, Duration::ZERO);
     }
 
     #[test]

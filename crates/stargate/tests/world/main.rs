@@ -6,6 +6,7 @@
 mod checks;
 mod detours;
 mod devices;
+mod greedy;
 mod limits;
 mod lost_contact;
 mod misbehavior;

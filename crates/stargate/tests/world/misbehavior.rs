@@ -130,7 +130,7 @@ pub(crate) fn key() -> Key {
 }
 
 /// Returns the port of a published link.
-fn port_of(plan: &Plan, from: DomainId, to: DomainId) -> PortId {
+pub(crate) fn port_of(plan: &Plan, from: DomainId, to: DomainId) -> PortId {
     let mut links = plan.links.iter();
     let link = links.find(|link| link.from == from && link.to == to);
     link.unwrap().port
