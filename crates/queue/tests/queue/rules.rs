@@ -347,7 +347,7 @@ fn job_whose_attempts_come_farther_outlives_any_number_of_workers() {
     let job = queue.job(id).unwrap();
     assert_eq!(job.state, JobState::Failed);
     assert!(job.text.starts_with("11 workers ended"), "{}", job.text);
-    // its user has removed the target, and the copy begins anew
+    // its user has removed the target, and the copy begins again
     queue.retry(job.ended.unwrap(), id).unwrap();
     lose_workers(&mut queue, 30, |nth| nth).unwrap();
     assert_eq!(state(&mut queue, id), JobState::Queued);

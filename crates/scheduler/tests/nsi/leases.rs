@@ -121,7 +121,7 @@ fn wanted(capacity_mbps: u64) -> Reserve {
 #[expect(clippy::disallowed_methods, reason = "a server for a test")]
 fn url_that_never_answers_delays_no_confirmation_to_another_url() {
     let mut setting = Setting::make("silent");
-    // the kernel accepts connections, and nobody reads them
+    // the kernel accepts connections, and no process reads them
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let silent = (format!("http://{}/", silent.local_addr().unwrap()), silent);
     setting.instance.kill();
