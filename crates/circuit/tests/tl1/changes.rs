@@ -56,6 +56,20 @@ fn increase_of_all_channels_needs_two_commands_for_each() {
 }
 
 #[test]
+fn commands_follow_each_other_at_a_slow_switch() {
+    let pace = Duration::from_millis(20);
+    let mut testbed = Testbed::new(Vendor::Calient);
+    testbed.inspect().unwrap();
+    testbed.switch.set_pace(pace);
+    testbed.set(1, 4).unwrap();
+    let connects = testbed.switch.change_arrivals();
+    assert_eq!(connects.len(), 4);
+    // before each connect, the switch is asked for the cross-connect
+    let mut pauses = connects.windows(2).map(|pair| pair[1].since(pair[0]));
+    assert!(pauses.all(|pause| pause >= pace * 2), "{connects:?}");
+}
+
+#[test]
 fn rates_become_cross_connects_of_channels() {
     for vendor in VENDORS {
         let mut testbed = Testbed::new(vendor);

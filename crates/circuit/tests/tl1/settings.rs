@@ -87,11 +87,7 @@ fn wrong_settings_are_refused_with_their_key() {
         ("switch.example.org", "::1", "address: "),
         ("10Gb/s", "10", "channel_rate: "),
         ("50ms", "50", "reconfiguration: "),
-        (
-            "[interfaces]",
-            "command_time = \"5\"\n[interfaces]",
-            "command_time: ",
-        ),
+        ("50ms", "50ms\"\ncommand_time = \"5", "command_time: "),
         ("/var/lib", "var/lib", "records: the path must be absolute"),
         (
             "[interfaces]",
