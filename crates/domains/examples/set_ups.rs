@@ -3,12 +3,12 @@
 //!
 //! - One path at a time over three domains, with a delay between neighbors.
 //! - 1,000 requests at one moment between random ends of ten domains, for more than the links carry.
-//! - Time until the capacity of a path is free in all domains, after a release, a fault of a device, and a request that
-//!   its source abandons.
+//! - Time until the capacity of a path is free in all domains. The path is released, or a device fails, or the source
+//!   abandons the request.
 //! - Paths that begin and end while packets cross three interfaces that Linux shapes: how far apart the interfaces get
 //!   each change, and how many packets are lost. This needs root.
 //! - The same at an interface, a switch that speaks TL1 and a driver program: when the last command of each change
-//!   reaches each device, for a switch that answers at once, and for one that takes 5 ms for a command.
+//!   reaches them. The switch answers at once, or takes 5 ms for a command.
 //!
 //! The first three are measured for a chain and for a tree. The books of all domains are compared after each of them.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its results")]
