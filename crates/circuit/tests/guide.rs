@@ -31,6 +31,7 @@ fn switch_of_the_guide_can_be_read() {
     };
     assert_eq!(read(&text).unwrap().interfaces["wan"].len(), 2);
     for key in [
+        "command_time = \"5ms\"",
         "settling = \"20ms\"",
         "overhead_bytes = 38",
         "timeout = \"10s\"",

@@ -11,6 +11,20 @@
 
 #[expect(dead_code, reason = "the other example uses the rest")]
 mod chain;
+#[expect(
+    dead_code,
+    clippy::disallowed_methods,
+    reason = "tests of the driver use the rest; it is a server"
+)]
+#[path = "../../circuit/tests/tl1/emulator.rs"]
+mod emulator;
+#[expect(
+    dead_code,
+    clippy::disallowed_methods,
+    reason = "tests of the driver use the rest; it is a server"
+)]
+#[path = "../../circuit/tests/tl1/replies.rs"]
+mod replies;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -10,6 +10,7 @@
 //! channel_rate = "10Gb/s"              # rate of one channel
 //! overhead_bytes = 38                  # counted for each packet beside the IP packet [default: 38]
 //! reconfiguration = "50ms"             # time until the mirrors have moved
+//! command_time = "5ms"                 # longest time of the switch for one command [default: 0]
 //! settling = "20ms"                    # time until light is reliable after that [default: 0]
 //! timeout = "10s"                      # limit for an answer [default: 10s]
 //! list_timeout = "2m"                  # limit for a list [default: 2m]
@@ -53,6 +54,8 @@ pub struct SwitchConfig {
     pub channel: Channel,
     /// Time until the mirrors have moved.
     pub reconfiguration: Duration,
+    /// Longest time of the switch for one command.
+    pub command_time: Duration,
     /// Time until light is reliable after that.
     pub settling: Duration,
     /// Time limits of answers.
@@ -147,6 +150,7 @@ struct SwitchFile {
     channel_rate: String,
     overhead_bytes: Option<u16>,
     reconfiguration: String,
+    command_time: Option<String>,
     settling: Option<String>,
     timeout: Option<String>,
     list_timeout: Option<String>,
@@ -179,6 +183,7 @@ impl SwitchFile {
             return Err(value("list_timeout", why));
         }
         let reconfiguration = time("reconfiguration", &self.reconfiguration)?;
+        let command_time = time("command_time", self.command_time.as_deref().unwrap_or("0s"))?;
         let settling = time("settling", self.settling.as_deref().unwrap_or("0s"))?;
         if self
             .power_min_dbm
@@ -203,6 +208,7 @@ impl SwitchFile {
                 overhead_bytes: self.overhead_bytes.unwrap_or(OVERHEAD_BYTES),
             },
             reconfiguration,
+            command_time,
             settling,
             limits,
             power_min_dbm: self.power_min_dbm,

@@ -178,7 +178,9 @@ impl Tl1 {
     /// Checks the light of changes, and records their channels.
     fn check_all(&mut self, changes: Vec<Connected>) -> Vec<Result<()>> {
         // a reading may be from before the light has settled
-        let settled = self.switch.clock().now() + self.capabilities.guard().min(SETTLE_MAX);
+        let config = self.switch.config();
+        let light = config.reconfiguration.saturating_add(config.settling);
+        let settled = self.switch.clock().now() + light.min(SETTLE_MAX);
         let check = |Connected { id, added }| {
             let added: Vec<CrossConnect> = added?;
             self.unchecked.retain(|one| !added.contains(one));
@@ -426,11 +428,15 @@ impl Driver for Tl1 {
 fn capabilities(config: &SwitchConfig, channels: usize) -> Capabilities {
     let channel = config.channel.rate;
     let sum = channel.as_bps().saturating_mul(channels as u64);
+    // commands follow each other
+    let commands = u32::try_from(channels).unwrap_or(u32::MAX);
+    let commands = commands.saturating_mul(COMMANDS_EACH);
+    let commands = config.command_time.saturating_mul(commands);
     Capabilities {
         rate_min: channel,
         rate_max: Rate::from_bps(sum).unwrap_or(channel),
         granularity: channel,
-        reconfiguration: config.reconfiguration,
+        reconfiguration: config.reconfiguration.saturating_add(commands),
         settling: config.settling,
         entries_max: CIRCUITS_MAX,
         counted: CountedBytes {
@@ -441,9 +447,11 @@ fn capabilities(config: &SwitchConfig, channels: usize) -> Capabilities {
     }
 }
 
+/// Number of commands that connect a channel: the switch is asked for it, and makes it. A removal needs one.
+const COMMANDS_EACH: u32 = 2;
 /// Maximum number of circuits; most of them wait for their start and have no channel.
 const CIRCUITS_MAX: usize = 4096;
-/// Longest time in which the power of light is read again, for any guard time of the switch.
+/// Longest time in which the power of light is read again, for any times of the switch.
 const SETTLE_MAX: Duration = Duration::from_secs(10);
 /// Time between two readings.
 const READING: Duration = Duration::from_millis(250);

@@ -31,6 +31,42 @@ fn capabilities_follow_from_the_channels() {
         timer_max: None,
     };
     assert_eq!(testbed.driver().capabilities(), expected);
+    // four channels, each with two commands that follow each other
+    let mut slow = Testbed::with(Vendor::Calient, "command_time = \"5ms\"");
+    let slower = Capabilities {
+        reconfiguration: Duration::from_millis(50),
+        ..expected
+    };
+    assert_eq!(slow.driver().capabilities(), slower);
+}
+
+#[test]
+fn increase_of_all_channels_needs_two_commands_for_each() {
+    for vendor in VENDORS {
+        let mut testbed = Testbed::new(vendor);
+        testbed.inspect().unwrap();
+        let commands = |testbed: &Testbed| testbed.switch.log().concat().len();
+        let before = commands(&testbed);
+        testbed.set(1, 4).unwrap();
+        let all = commands(&testbed);
+        assert_eq!(all - before, 8);
+        testbed.set(1, 0).unwrap();
+        assert_eq!(commands(&testbed) - all, 4);
+    }
+}
+
+#[test]
+fn commands_follow_each_other_at_a_slow_switch() {
+    let pace = Duration::from_millis(20);
+    let mut testbed = Testbed::new(Vendor::Calient);
+    testbed.inspect().unwrap();
+    testbed.switch.set_pace(pace);
+    testbed.set(1, 4).unwrap();
+    let connects = testbed.switch.change_arrivals();
+    assert_eq!(connects.len(), 4);
+    // before each connect, the switch is asked for the cross-connect
+    let mut pauses = connects.windows(2).map(|pair| pair[1].since(pair[0]));
+    assert!(pauses.all(|pause| pause >= pace * 2), "{connects:?}");
 }
 
 #[test]

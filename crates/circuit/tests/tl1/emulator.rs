@@ -9,8 +9,10 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
+use std::time::Duration;
 
-use lighthaul_base::Rng;
+use lighthaul_base::{Instant, Rng};
+use lighthaul_io::host::clock::unix_nanos;
 
 use crate::replies::{Fault, PAUSE, deny, reply, response, send};
 
@@ -48,8 +50,10 @@ struct State {
     power: BTreeMap<String, &'static str>,
     /// Number of cross-connects from which on light passes.
     lit_from: usize,
-    /// Commands of each connection.
-    log: Vec<Vec<String>>,
+    /// Commands of each connection, with their arrivals by the wall clock.
+    log: Vec<Vec<(Instant, String)>>,
+    /// Time for each command.
+    pace: Duration,
     /// Record of the driver, and its content with the cross-connects before and after each command.
     watched: Option<PathBuf>,
     moments: Vec<Moment>,
@@ -72,6 +76,7 @@ impl Emulator {
                 power: BTreeMap::new(),
                 lit_from: 0,
                 log: Vec::new(),
+                pace: Duration::ZERO,
                 watched: None,
                 moments: Vec::new(),
                 is_down: false,
@@ -182,7 +187,25 @@ impl Emulator {
 
     /// Returns the commands of each connection.
     pub(crate) fn log(&self) -> Vec<Vec<String>> {
-        self.state().log.clone()
+        let plain = |one: &Vec<(Instant, String)>| {
+            let commands = one.iter().map(|(_, command)| command.clone());
+            commands.collect()
+        };
+        self.state().log.iter().map(plain).collect()
+    }
+
+    /// Takes this time for each command, as a switch whose mirrors move.
+    pub(crate) fn set_pace(&self, pace: Duration) {
+        self.state().pace = pace;
+    }
+
+    /// Returns the arrivals of the commands that make or remove cross-connects, by the wall clock.
+    pub(crate) fn change_arrivals(&self) -> Vec<Instant> {
+        let is_change = |command: &str| command.starts_with("ENT-") || command.starts_with("DLT-");
+        let state = self.state();
+        let changes = state.log.iter().flatten();
+        let changes = changes.filter(|(_, command)| is_change(command));
+        changes.map(|(at, _)| *at).collect()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -207,7 +230,12 @@ impl Emulator {
             while let Some(end) = text.find(';') {
                 let command: String = text.drain(..=end).collect();
                 let command = command.trim_end_matches(';').to_owned();
-                self.state().log[nth].push(command.clone());
+                let arrived = Instant::from_nanos(unix_nanos());
+                self.state().log[nth].push((arrived, command.clone()));
+                let pace = self.state().pace;
+                if !pace.is_zero() {
+                    thread::sleep(pace);
+                }
                 if self.answer(&mut stream, &command, &mut is_in).is_none() {
                     let _ = stream.shutdown(Shutdown::Both);
                     return;

@@ -46,6 +46,7 @@ fn settings_have_defaults() {
     assert_eq!(config.limits.list.as_secs(), 120);
     assert_eq!(config.channel.overhead_bytes, 38);
     assert_eq!(config.power_min_dbm, None);
+    assert!(config.command_time.is_zero());
     let channels = &config.interfaces["wan"];
     assert_eq!(channels.len(), 2);
     assert_eq!(channels[0].direction(), Direction::TwoWay);
@@ -86,6 +87,7 @@ fn wrong_settings_are_refused_with_their_key() {
         ("switch.example.org", "::1", "address: "),
         ("10Gb/s", "10", "channel_rate: "),
         ("50ms", "50", "reconfiguration: "),
+        ("50ms", "50ms\"\ncommand_time = \"5", "command_time: "),
         ("/var/lib", "var/lib", "records: the path must be absolute"),
         (
             "[interfaces]",

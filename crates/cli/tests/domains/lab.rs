@@ -25,6 +25,7 @@ use crate::emulator::{Emulator, Vendor};
 use crate::far::Far;
 use crate::running::{Outcome, Running, becomes_true, event};
 use crate::stage::Stage;
+use crate::transcript::Transcript;
 
 /// Names of the hosts of the domains.
 pub(crate) const DOMAINS: [&str; 3] = ["one", "two", "three"];
@@ -35,6 +36,7 @@ pub(crate) struct Domains {
     pub(crate) switch: Emulator,
     pub(crate) gate: Gate,
     pub(crate) far: Far,
+    pub(crate) transcript: Transcript,
 }
 
 /// Light of the switch: it lets packets of `two` pass while there is a cross-connect.
@@ -75,6 +77,7 @@ impl Domains {
             far: Far::start_on(name, stage),
             switch,
             gate,
+            transcript: Transcript::default(),
         };
         domains.configure();
         for host in DOMAINS {
@@ -115,6 +118,26 @@ impl Domains {
         let mut command = near.lighthaul(words);
         command.arg("--socket").arg(self.socket(host));
         near.run(command)
+    }
+
+    /// Runs a command of the first domain, prints both and returns the output.
+    pub(crate) fn show(&self, words: &[&str]) -> Vec<String> {
+        let command = format!("$ lighthaul {}", words.join(" "));
+        self.transcript.say(&command);
+        self.show_output("one", words)
+    }
+
+    /// Does the same for another domain.
+    pub(crate) fn show_at(&self, host: &str, words: &[&str]) -> Vec<String> {
+        let command = format!("$ lighthaul {} --socket {host}.sock", words.join(" "));
+        self.transcript.say(&command);
+        self.show_output(host, words)
+    }
+
+    fn show_output(&self, host: &str, words: &[&str]) -> Vec<String> {
+        let out = self.ask(host, words).assert_succeeded().out;
+        self.transcript.say(&out.join("\n"));
+        out
     }
 
     /// Returns the status of a domain.

@@ -10,6 +10,8 @@ mod commands;
 #[expect(dead_code, reason = "tests of the driver use the rest")]
 #[path = "../../../circuit/tests/tl1/emulator.rs"]
 mod emulator;
+#[path = "../guide/expected.rs"]
+mod expected;
 #[expect(dead_code, reason = "tests of copies use the rest")]
 #[path = "../cp/far.rs"]
 mod far;
@@ -31,3 +33,4 @@ mod scratch;
 #[path = "../cp/stage.rs"]
 mod stage;
 mod three_domains;
+mod transcript;

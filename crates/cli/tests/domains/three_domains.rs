@@ -12,6 +12,8 @@ use crate::link_scheduler::LinkScheduler;
 use crate::running::{Running, becomes_true, event};
 
 const BYTES: u64 = 32_000_000;
+/// Rates of a copy that fits a path of 40 Mb/s.
+const COPY_RATES: &str = "0s-30s 32Mb/s";
 
 #[test]
 fn copy_across_three_domains_survives_a_killed_domain() {
@@ -19,21 +21,24 @@ fn copy_across_three_domains_survives_a_killed_domain() {
     let Some(mut domains) = Domains::start(name) else {
         return;
     };
-    println!("three domains run, with HTB, a TL1 switch and a driver program:");
-    show(&domains, &["domains"]);
-    assert!(!domains.is_open(), "packets pass without a path");
-    println!("no packet passes from a to b; a path of 40 Mb/s is requested:");
-    let path = show(
+    let say = |domains: &Domains, text: &str| domains.transcript.say(text);
+    say(
         &domains,
-        &["path", "a", "b", "--rate", "40Mb/s", "--hold", "60s"],
+        "three domains run, with HTB, a TL1 switch and a driver program:",
     );
+    domains.show(&["domains"]);
+    assert!(!domains.is_open(), "packets pass without a path");
+    say(
+        &domains,
+        "no packet passes from a to b; a path of 40 Mb/s is requested:",
+    );
+    let path = domains.show(&["path", "a", "b", "--rate", "40Mb/s", "--hold", "60s"]);
     let id = id_of(&path);
     assert!(
         path[1].contains("101 --[ 1 one ]-- 12 --[ 2 two ]-- 23 --[ 3 ]-- 103"),
         "{path:?}"
     );
     becomes_true("the path is open", || domains.is_open());
-    println!("the path has begun, and a copy crosses it");
     let bytes = copy_while_a_domain_is_killed(&mut domains);
     let rest = BYTES / 10 * 9;
     assert!(
@@ -43,20 +48,22 @@ fn copy_across_three_domains_survives_a_killed_domain() {
     let books = DOMAINS.map(|host| domains.book(host));
     assert_eq!(books[0].len(), 1);
     assert_eq!((&books[0], &books[1]), (&books[1], &books[2]));
-    println!("the books of all domains agree: {}", books[0][0]);
-    show(&domains, &["path", "cancel", &id]);
-    assert_freed(&domains);
-    println!("canceled: all devices and books are empty, and no packet passes");
-    println!("the whole capacity can be booked again:");
-    let all = show(
+    say(
         &domains,
-        &["path", "1:101", "3:103", "--rate", "80Mb/s", "--hold", "5s"],
+        &format!("the books of all domains agree: {}", books[0][0]),
     );
-    let id = id_of(&all);
-    domains
-        .ask("one", &["path", "cancel", &id[..8]])
-        .assert_succeeded();
+    domains.show(&["path", "cancel", &id]);
     assert_freed(&domains);
+    say(
+        &domains,
+        "canceled: all devices and books are empty, and no packet passes",
+    );
+    say(&domains, "the whole capacity can be booked again:");
+    let all = domains.show(&["path", "1:101", "3:103", "--rate", "80Mb/s", "--hold", "5s"]);
+    let id = id_of(&all);
+    domains.show(&["path", "cancel", &id[..8]]);
+    assert_freed(&domains);
+    domains.transcript.assert_in_guide();
     stop(domains);
 }
 
@@ -112,16 +119,13 @@ mod quiet {
             return;
         };
         let first = ["path", "a", "b", "--rate", "40Mb/s", "--hold", "60s"];
-        let id = id_of(&show(&domains, &first));
+        let id = id_of(&domains.show(&first));
         becomes_true("the path is open", || domains.is_open());
         let copy = start_copy(&domains);
         becomes_true("the copy is on its way", || {
             class_bytes(&domains) > BYTES / 16
         });
-        show(
-            &domains,
-            &["path", "a", "b", "--rate", "40Mb/s", "--hold", "3s"],
-        );
+        domains.show(&["path", "a", "b", "--rate", "40Mb/s", "--hold", "3s"]);
         let has = |rate, patches| {
             domains.program_rates() == [rate]
                 && domains.switch.patches().len() == patches
@@ -143,7 +147,7 @@ mod quiet {
             "packets were lost on the path: {summary}"
         );
         assert_eq!(domains.gate.closings(), 0, "the light went out");
-        show(&domains, &["path", "cancel", &id]);
+        domains.show(&["path", "cancel", &id]);
         assert_freed(&domains);
         stop(domains);
     }
@@ -215,7 +219,7 @@ fn id_of(shown: &[String]) -> String {
 fn start_copy(domains: &Domains) -> Running {
     let source = domains.far.near.file("source", BYTES);
     let place = domains.far.place("copy");
-    let options = ["--trc", "0s-30s 32Mb/s", "--json"];
+    let options = ["--trc", COPY_RATES, "--json"];
     let copy = domains
         .far
         .copy(&options, &[source.to_str().unwrap(), &place]);
@@ -235,20 +239,30 @@ fn has_class(domains: &Domains, bps: u64) -> bool {
 fn copy_while_a_domain_is_killed(domains: &mut Domains) -> u64 {
     assert_eq!(domains.switch.patches().len(), 2, "channels of 20 Mb/s");
     assert_eq!(domains.program_rates(), [40_000_000]);
-    let copy = start_copy(domains);
+    let source = domains.far.near.file("source", BYTES);
+    let place = domains.far.place("copy");
+    let words = [source.to_str().unwrap(), &place];
+    domains
+        .transcript
+        .say("the path has begun, and a copy crosses it:");
+    domains.transcript.say(&format!(
+        "$ lighthaul cp --trc \"{COPY_RATES}\" {} &",
+        words.join(" ")
+    ));
+    let copy = domains.far.copy(&["--trc", COPY_RATES], &words);
+    let copy = Running::start(copy);
     becomes_true("the copy is on its way", || {
         class_bytes(domains) > BYTES / 16
     });
+    domains
+        .transcript
+        .say("the service of domain 2 is killed while the copy runs:");
     domains.services[1].kill();
-    println!("the service of domain 2 is killed while the copy runs:");
     becomes_true("a neighbor notices it", || {
         let shown = domains.ask("one", &["domains"]).assert_succeeded().out;
-        let is_noticed = shown.iter().any(|line| line.contains("2 two  down"));
-        if is_noticed {
-            println!("$ lighthaul domains\n{}", shown.join("\n"));
-        }
-        is_noticed
+        shown.iter().any(|line| line.contains("2 two  down"))
     });
+    domains.show(&["domains"]);
     let before = class_bytes(domains);
     becomes_true("data passes without the service", || {
         class_bytes(domains) > before
@@ -259,19 +273,27 @@ fn copy_while_a_domain_is_killed(domains: &mut Domains) -> u64 {
         book.len() == 1 && book[0][1] == "committed"
     };
     becomes_true("the restarted domain has the path", || is_back(domains));
-    println!("started again, it continues the path");
+    domains
+        .transcript
+        .say("started again, it continues the path:");
+    becomes_true("its neighbors and its device are known again", || {
+        let shown = domains.ask("two", &["domains"]).assert_succeeded().out;
+        let up = shown.iter().filter(|line| line.ends_with("  up"));
+        let carried = shown.last().unwrap().matches("40 Mb/s");
+        up.count() == 2 && carried.count() == 2
+    });
+    domains.show_at("two", &["domains"]);
     let done = copy.finish().assert_succeeded();
-    let events: Vec<_> = done.out.iter().map(|line| event(line)).collect();
-    let start = events.iter().find(|one| one["type"] == "start").unwrap();
-    assert_eq!(start["protocol"], "vbtp");
+    assert!(!done.said("TCP carries the data"), "{done:?}");
+    let summary = done.err.iter().find(|line| line.ends_with(", verified"));
+    let summary = format!("the copy has ended: {}", summary.unwrap());
     let copied = domains.far.target.join("copy");
-    let source = domains.far.near.at("source");
     assert!(
         fs::read(&copied).unwrap() == fs::read(&source).unwrap(),
         "the copy differs"
     );
     assert_eq!(domains.gate.closings(), 0, "the light went out");
-    println!("{BYTES} bytes arrived and are verified");
+    domains.transcript.say(&summary);
     class_bytes(domains)
 }
 
@@ -326,12 +348,4 @@ fn stop(mut domains: Domains) {
         assert_eq!(records, []);
         assert!(!domains.far.near.at(&format!("{host}.sock")).exists());
     }
-}
-
-/// Runs a command of the first domain, prints its output and returns it.
-fn show(domains: &Domains, words: &[&str]) -> Vec<String> {
-    println!("$ lighthaul {}", words.join(" "));
-    let out = domains.ask("one", words).assert_succeeded().out;
-    println!("{}", out.join("\n"));
-    out
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use lighthaul_base::{Instant, Rate, Rng};
 use lighthaul_domains::{RecordStore, Service};
 use lighthaul_io::host::clock::{Clock, cpu_seconds, unix_nanos};
-use lighthaul_stargate::{DomainId, Outcome};
+use lighthaul_stargate::{DomainId, Outcome, Signaling};
 
 use super::books;
 use super::running::{Chain, Ends, ms, percentile, request};
@@ -44,6 +44,7 @@ impl<'a> Booker<'a> {
             capacity: "400Gb/s",
             delay: Duration::ZERO,
             timing: "",
+            signaling: Signaling::Chain,
         };
         Self {
             folder,

@@ -25,7 +25,7 @@ use lighthaul_base::{Instant, Rate};
 use lighthaul_domains::{Service, Ticket};
 use lighthaul_io::host::namespace::Namespace;
 use lighthaul_io::host::wait::pause;
-use lighthaul_stargate::Outcome;
+use lighthaul_stargate::{Outcome, Signaling};
 
 use super::books;
 use super::running::{Chain, Ends, ms, percentile, request, wall_now};
@@ -198,6 +198,7 @@ fn start(hosts: &Hosts, folder: &Path) -> Vec<Service> {
         capacity: "100Mb/s",
         delay: Duration::from_millis(20),
         timing: "[timing]\nquery = \"1s\"\nhold = \"1s\"\ndecide = \"1s\"\n",
+        signaling: Signaling::Chain,
     };
     let tables = |me: u32| {
         let [ingress, egress] = [[101, 1], [1, 2], [2, 103]][me as usize - 1];
@@ -282,13 +283,13 @@ fn overrun(host: &Namespace) -> u64 {
 }
 
 /// Program that reports each change of the kernel, with its time.
-struct Monitor {
+pub(super) struct Monitor {
     program: Child,
     output: PathBuf,
 }
 
 impl Monitor {
-    fn start(host: &Namespace, folder: &Path, nth: usize) -> Self {
+    pub(super) fn start(host: &Namespace, folder: &Path, nth: usize) -> Self {
         let output = folder.join(format!("changes-{nth}"));
         let mut command = Command::new("tc");
         command
@@ -301,7 +302,7 @@ impl Monitor {
     }
 
     /// Ends the program. Returns the times at which the rate of the circuit became another one of the two.
-    fn end(mut self) -> Vec<Instant> {
+    pub(super) fn end(mut self) -> Vec<Instant> {
         self.program.kill().unwrap();
         self.program.wait().unwrap();
         let text = fs::read_to_string(&self.output).unwrap();
@@ -330,9 +331,9 @@ fn time_of(line: &str) -> Instant {
 
 const TARGET: &str = "10.9.3.2:5000";
 /// Rate in Mb/s of the path that lasts the whole time.
-const LOW: u64 = 8;
+pub(super) const LOW: u64 = 8;
 /// Rate in Mb/s of the paths that begin and end in the meantime.
-const MORE: u64 = 16;
+pub(super) const MORE: u64 = 16;
 /// Capacity of the ports in b/s.
 const CAPACITY: u64 = 100_000_000;
 /// Time between the begins of two paths.

@@ -7,13 +7,14 @@ use std::time::Duration;
 use lighthaul_base::{Instant, Rate, Rng};
 use lighthaul_domains::{Handle, Service};
 use lighthaul_io::host::clock::Clock;
-use lighthaul_stargate::Outcome;
+use lighthaul_stargate::{Outcome, Request, Signaling};
 
 use super::books;
-use super::running::{Chain, Ends, request, wall_now};
+use super::running::{Chain, Ends, name, request, wall_now};
 
 /// Outcomes of requests at one moment.
 pub(crate) struct Burst {
+    signaling: Signaling,
     pub(crate) seed: u64,
     /// Time until the last request had ended.
     pub(crate) took: Duration,
@@ -25,13 +26,14 @@ pub(crate) struct Burst {
 
 impl Burst {
     /// Requests 1,000 paths, waits for all outcomes, and compares the books of all domains.
-    pub(crate) fn measure(folder: &Path, seed: u64) -> Self {
+    pub(crate) fn measure(folder: &Path, signaling: Signaling, seed: u64) -> Self {
         let chain = Chain {
             folder,
             count: DOMAINS,
             capacity: "10Gb/s",
             delay: Duration::ZERO,
             timing: "",
+            signaling,
         };
         let services = chain.start();
         let handles: Vec<Handle> = services.iter().map(Service::handle).collect();
@@ -41,7 +43,10 @@ impl Burst {
         let tickets = (0..REQUESTS).map(|_| {
             let ends = ends(&mut rng);
             let rate = Rate::from_mbps(1000 + rng.below(4000));
-            let wanted = request(ends, rate, from, Duration::from_secs(1));
+            let wanted = Request {
+                signaling,
+                ..request(ends, rate, from, Duration::from_secs(1))
+            };
             let ticket = handles[ends[0] as usize - 1].request(wanted).unwrap();
             (ticket, ends)
         });
@@ -60,6 +65,7 @@ impl Burst {
             one.stop().unwrap();
         }
         Self {
+            signaling,
             seed,
             took,
             committed: paths.len(),
@@ -87,8 +93,9 @@ impl fmt::Display for Burst {
         } = self;
         write!(
             f,
-            "seed {seed}: {REQUESTS} requests over {DOMAINS} domains ended in {:.2} s: {committed} committed, {refused} refused; \
+            "{}, seed {seed}: {REQUESTS} requests over {DOMAINS} domains ended in {:.2} s: {committed} committed, {refused} refused; \
              all books agree, and the fullest port carries {fullest} of {CAPACITY} b/s",
+            name(self.signaling),
             self.took.as_secs_f64(),
         )
     }

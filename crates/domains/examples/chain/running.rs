@@ -43,10 +43,12 @@ pub(crate) struct Chain<'a> {
     pub(crate) count: u32,
     /// Capacity of each port.
     pub(crate) capacity: &'a str,
-    /// Time that octets take from a neighbor to the next one.
+    /// Time that octets take from a domain of the chain to the next one.
     pub(crate) delay: Duration,
     /// Table of the timers, or nothing for the defaults.
     pub(crate) timing: &'a str,
+    /// With a tree, all domains are neighbors of each other; their links to hosts and domains stay those of the chain.
+    pub(crate) signaling: Signaling,
 }
 
 impl Chain<'_> {
@@ -59,7 +61,7 @@ impl Chain<'_> {
     pub(crate) fn start_with(
         &self,
         tables: &dyn Fn(u32) -> String,
-        devices: &dyn Fn(u32, &DomainConfig) -> Box<dyn Devices>,
+        devices: &dyn Fn(u32, &mut DomainConfig) -> Box<dyn Devices>,
     ) -> Vec<Service> {
         let Self { folder, count, .. } = *self;
         let key = |domain: u32| {
@@ -68,15 +70,16 @@ impl Chain<'_> {
         };
         let mut services: Vec<Service> = Vec::new();
         for me in 1..=count {
-            let neighbors = [me - 1, me + 1];
-            let neighbors = neighbors
-                .into_iter()
-                .filter(|domain| (1..=count).contains(domain))
-                .map(|domain| {
-                    let before = services.get(domain as usize - 1).map(Service::local);
-                    let address = before.map(|address| distant(address, self.delay));
-                    (domain, address, key(domain))
-                });
+            let is_near = |domain: u32| match self.signaling {
+                Signaling::Chain => domain.abs_diff(me) == 1,
+                Signaling::Tree => domain != me,
+            };
+            let neighbors = (1..=count).filter(|domain| is_near(*domain)).map(|domain| {
+                let before = services.get(domain as usize - 1).map(Service::local);
+                let delay = self.delay * domain.abs_diff(me);
+                let address = before.map(|address| distant(address, delay));
+                (domain, address, key(domain))
+            });
             let neighbors: Vec<Pinned> = neighbors.collect();
             let member = Member {
                 me,
@@ -88,8 +91,8 @@ impl Chain<'_> {
                 policy: "reservations_max = 1000000\n",
             };
             let text = member.text(&neighbors) + &tables(me);
-            let config = DomainConfig::parse(&text, folder).unwrap();
-            let devices = devices(me, &config);
+            let mut config = DomainConfig::parse(&text, folder).unwrap();
+            let devices = devices(me, &mut config);
             services.push(Service::start(config, devices).unwrap());
         }
         let is_up = |service: &Service| {
@@ -120,6 +123,14 @@ pub(crate) fn request(ends: [u32; 2], rate: Rate, from: Instant, time: Duration)
         excludes: Excludes::default(),
         protection: Protection::None,
         signaling: Signaling::Chain,
+    }
+}
+
+/// Returns the name of a kind of signaling.
+pub(crate) const fn name(signaling: Signaling) -> &'static str {
+    match signaling {
+        Signaling::Chain => "chain",
+        Signaling::Tree => "tree",
     }
 }
 

@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use lighthaul_base::Rate;
 use lighthaul_io::host::clock::Clock;
-use lighthaul_stargate::Outcome;
+use lighthaul_stargate::{Outcome, Request, Signaling};
 
 use super::books;
-use super::running::{Chain, Ends, ms, percentile, request, wall_now};
+use super::running::{Chain, Ends, ms, name, percentile, request, wall_now};
 
 /// Times of the set-ups of paths.
 pub(crate) struct SetUps {
+    pub(crate) signaling: Signaling,
     /// Time of octets from a neighbor to the next one.
     pub(crate) delay: Duration,
     /// Time of each set-up, in ascending order.
@@ -22,13 +23,18 @@ pub(crate) struct SetUps {
 
 impl SetUps {
     /// Sets up this many paths, and compares the books of all domains.
-    pub(crate) fn measure(folder: &Path, delay: Duration, rounds: usize) -> Self {
+    pub(crate) fn measure(
+        folder: &Path,
+        signaling: Signaling,
+        (delay, rounds): (Duration, usize),
+    ) -> Self {
         let chain = Chain {
             folder,
             count: 3,
             capacity: "400Gb/s",
             delay,
             timing: "",
+            signaling,
         };
         let services = chain.start();
         let handle = services[0].handle();
@@ -37,7 +43,10 @@ impl SetUps {
         let mut times = Vec::new();
         for _ in 0..rounds {
             let from = wall_now() + Duration::from_secs(30);
-            let wanted = request([1, 3], Rate::from_mbps(100), from, Duration::from_secs(1));
+            let wanted = Request {
+                signaling,
+                ..request([1, 3], Rate::from_mbps(100), from, Duration::from_secs(1))
+            };
             let begun = clock.now();
             let ticket = handle.request(wanted).unwrap();
             let outcome = ticket.wait(Duration::from_mins(1)).unwrap();
@@ -51,7 +60,11 @@ impl SetUps {
             one.stop().unwrap();
         }
         times.sort_unstable();
-        Self { delay, times }
+        Self {
+            signaling,
+            delay,
+            times,
+        }
     }
 
     /// Returns three round trips from the first domain to the third.
@@ -66,13 +79,14 @@ impl SetUps {
 }
 
 impl fmt::Display for SetUps {
-    /// Writes a line of a table: delay, three round trips, median, longest, and what the median adds to the round
+    /// Writes a line of a table: signaling, delay, three round trips, median, longest, and what the median adds to the round
     /// trips.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (trips, median) = (self.three_round_trips(), self.median());
         write!(
             f,
-            "| {:.0} ms | {:.0} ms | {:.1} ms | {:.1} ms | {:.1} ms |",
+            "| {} | {:.0} ms | {:.0} ms | {:.1} ms | {:.1} ms | {:.1} ms |",
+            name(self.signaling),
             ms(self.delay),
             ms(trips),
             ms(median),
