@@ -18,15 +18,17 @@ use crate::machine::{LifecycleState, ReservationState};
 impl Provider {
     /// Compares all connections with the reservations. After a temporary failure it must be called again.
     pub(super) fn compare(&self) -> Result<(), String> {
-        let connections: Vec<Arc<Connection>> = {
-            let state = self.lock();
-            let live = state.connections.values().filter(|one| is_live(one));
-            live.map(Arc::clone).collect()
-        };
-        for before in &connections {
+        let connections: Vec<Arc<Connection>> =
+            self.lock().connections.values().map(Arc::clone).collect();
+        for before in connections.iter().filter(|one| is_live(one)) {
             self.compare_one(before)?;
         }
-        let ids = connections.iter().flat_map(|one| &one.reservations);
+        // the reservation of a connection that has passed its end may have been extended
+        let has_passed = |one: &Connection| one.states.lifecycle == LifecycleState::PassedEndTime;
+        let with_own = connections
+            .iter()
+            .filter(|one| is_live(one) || has_passed(one));
+        let ids = with_own.flat_map(|one| &one.reservations);
         let known: BTreeSet<u64> = ids.copied().collect();
         let committed = self.resources.committed().map_err(|why| why.to_string())?;
         for Committed { owner, id } in committed {
@@ -55,15 +57,19 @@ impl Provider {
             circuit,
             ..
         } = &**before;
-        let lacking = self.resources.missing(identity, reservations, circuit);
-        let lacking = lacking.map_err(|why| why.to_string())?;
+        let lacking = match self.resources.missing(identity, reservations, circuit) {
+            Ok(lacking) => lacking,
+            Err(why) => return not_compared(before, &why),
+        };
         if lacking.is_empty() || before.has_ended(self.now()) {
             return Ok(());
         }
         let mut connection = Connection::clone(before);
         connection.reservations.retain(|id| !lacking.contains(id));
-        let messages = self.give_up(&mut connection);
-        let messages = messages.map_err(|why| why.to_string())?;
+        let messages = match self.give_up(&mut connection) {
+            Ok(messages) => messages,
+            Err(why) => return not_compared(before, &why),
+        };
         warn!(
             connection = connection.id,
             "the books lack reservations {lacking:?} of this NSI connection, or have them for another circuit: they may \
@@ -93,6 +99,20 @@ impl Provider {
             }
         }
     }
+}
+
+/// Logs that a connection is left as it is, so that it does not stop the work for others. A temporary refusal is an
+/// error.
+fn not_compared(connection: &Connection, why: &Refusal) -> Result<(), String> {
+    if why.is_temporary {
+        return Err(why.to_string());
+    }
+    let id = connection.id.as_str();
+    warn!(
+        connection = id,
+        "cannot compare this NSI connection with the books: {why}"
+    );
+    Ok(())
 }
 
 /// Returns true if a connection may have reservations that have not ended.

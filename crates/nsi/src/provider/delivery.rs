@@ -3,8 +3,8 @@
 //! Each URL of a requester receives its messages in their order, one at a time. URLs do not wait for each other: up to
 //! [`LANES`] messages of a requester are sent at one time, and one lane is kept for URLs that answer.
 //!
-//! A failed delivery is repeated after a growing pause. After [`ATTEMPTS_MAX`] failures, or at the first failure after
-//! ten minutes, the message is given up, and its connection keeps a `messageDeliveryTimeout` for queries. That is sent
+//! A failed delivery is repeated after a growing pause. After [`ATTEMPTS_MAX`] failures, or after three if ten minutes
+//! have passed, the message is given up, and its connection keeps a `messageDeliveryTimeout` for queries. That is sent
 //! as well, so that a requester that answers again learns which message it lacks. If too many messages wait, the oldest
 //! one of the URL with the most is given up. Its connection keeps the same note, which is not sent, since the queue is
 //! full.
@@ -197,7 +197,7 @@ const NOTE_PAUSE: u64 = 5_000_000_000;
 mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    use super::super::outgoing::COPIES_MAX;
+    use super::super::outgoing::{COPIES_MAX, TRIED_MAX};
     use super::*;
     use crate::message::Envelope;
     use crate::message::body::QueryKind;
@@ -303,6 +303,17 @@ mod tests {
         assert!((15..=25).contains(&sent), "{sent}");
         provider.lock().store.set_broken(false);
         assert_eq!(deliver(both, 33, &Ok(())), [0]);
+    }
+
+    #[test]
+    fn message_that_has_waited_long_still_has_three_attempts() {
+        let (provider, clock) = provider();
+        query(&provider, QueryKind::Summary, 1);
+        // the provider did not run meanwhile
+        clock.fetch_add(2 * TRIED_MAX, Ordering::Relaxed);
+        let away = Err("it does not answer".to_owned());
+        assert_eq!(deliver((&provider, &clock), 60, &away), [0, 0, 0]);
+        assert!(provider.lock().outbox.is_empty());
     }
 
     #[test]

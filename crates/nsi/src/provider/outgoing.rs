@@ -33,9 +33,11 @@ impl Outgoing {
         format!("\"{}\"", soap_action(&self.name))
     }
 
-    /// Returns true if a failed delivery is not repeated, since the message has been tried for [`TRIED_MAX`].
+    /// Returns true if a failed delivery is not repeated, since the message has waited for [`TRIED_MAX`]. One that has
+    /// waited for others, or for the start of the provider, still has some attempts.
     pub(super) const fn is_old(&self, now: Timestamp) -> bool {
-        self.queued.0 > 0 && now.0.saturating_sub(self.queued.0) >= TRIED_MAX
+        let is_old = self.queued.0 > 0 && now.0.saturating_sub(self.queued.0) >= TRIED_MAX;
+        is_old && self.attempts + 1 >= ATTEMPTS_MIN
     }
 
     pub(super) fn key(&self) -> String {
@@ -45,5 +47,7 @@ impl Outgoing {
 
 /// Maximum number of waiting confirmations of one request.
 pub(super) const COPIES_MAX: usize = 2;
+/// Number of attempts of each message.
+pub(super) const ATTEMPTS_MIN: u32 = 3;
 /// Time after which a failed delivery is not repeated, in nanoseconds: ten minutes.
 pub(super) const TRIED_MAX: u64 = 600_000_000_000;

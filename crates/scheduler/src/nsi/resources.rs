@@ -260,14 +260,13 @@ impl Resources for BookResources {
         circuit: &Circuit,
     ) -> Result<Vec<u64>, Refusal> {
         let principal = Principal::new(owner, Role::User);
-        // older books give numbers again
-        let is_of = |reservation: &Reservation| {
-            let request = &reservation.request;
-            request.start == Some(circuit.start) && request.rate_max == Some(rate(circuit))
-        };
+        let directions = [(&circuit.from, &circuit.to), (&circuit.to, &circuit.from)];
         let mut missing = Vec::new();
-        for id in reservations {
-            match self.books.look(&principal, *id, is_of).map_err(refusal) {
+        for (id, ports) in reservations.iter().zip(directions) {
+            let wanted = request(circuit, ports)?;
+            // older books give numbers again
+            let is_it = |reservation: &Reservation| is_of(&wanted, &reservation.request);
+            match self.books.look(&principal, *id, is_it).map_err(refusal) {
                 Err(why) if why.id == ErrorId::ConnectionGone => missing.push(*id),
                 Ok(false) => missing.push(*id),
                 Ok(true) => {}
@@ -276,6 +275,13 @@ impl Resources for BookResources {
         }
         Ok(missing)
     }
+}
+
+/// Returns true if a reservation was requested for the circuit of `wanted`. A request that names its links names no nodes.
+fn is_of(wanted: &NewReservation, request: &NewReservation) -> bool {
+    let nodes = |one: &NewReservation| (one.from.clone(), one.to.clone());
+    let facts = |one: &NewReservation| (one.start, one.rate_max, one.flow.clone());
+    facts(wanted) == facts(request) && (request.path.is_some() || nodes(wanted) == nodes(request))
 }
 
 /// Returns the rate of a circuit.
