@@ -173,6 +173,7 @@ mod tests {
     use std::{env, fs, process};
 
     use lighthaul_io::crypto::identity::Identity;
+    use lighthaul_testkit::logged;
 
     use super::*;
 
@@ -354,15 +355,7 @@ mod tests {
     fn malformed_lines_are_logged_when_the_lists_are_read_again() {
         let bad = format!("{} alice rot=/x\n", key("1"));
         let lists = Lists::new("reload", &bad, &bad);
-        let log = lists.folder.join("log");
-        let file = std::sync::Arc::new(fs::File::create(&log).unwrap());
-        let logs = tracing_subscriber::fmt().with_writer(file).finish();
-        tracing::subscriber::with_default(logs, || {
-            // another thread without a subscriber may have turned the message off
-            tracing::callsite::rebuild_interest_cache();
-            lists.authorizer.reload();
-        });
-        let log = fs::read_to_string(&log).unwrap();
+        let log = logged("line 1: ", || lists.authorizer.reload()).concat();
         for list in ["keys", "tokens"] {
             assert!(log.contains(&format!("{list}, line 1: ")), "{log}");
         }

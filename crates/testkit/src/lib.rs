@@ -14,6 +14,8 @@
 //!
 //! [`report()`] prints what a test measured, also if the test passes.
 //!
+//! [`logged()`] returns what a test logs.
+//!
 //! [`Ordinary`] drops root's privileges in a test that needs file modes to apply.
 //!
 //! [`allowance()`] is a time limit that a loaded host stretches.
@@ -24,6 +26,7 @@
 mod allowance;
 mod drawing;
 mod holder;
+mod log;
 mod names;
 mod need;
 pub mod postgres_server;
@@ -36,6 +39,7 @@ mod user;
 pub use allowance::allowance;
 pub use drawing::{Drawing, assert_drawn, drawing, picture_fault};
 pub use holder::Holder;
+pub use log::logged;
 pub use names::names;
 pub use need::{lacks, lacks_root, lacks_tool, libfaketime};
 pub use postgres_server::PostgresServer;

@@ -1,10 +1,10 @@
 //! Changes at a switch that misbehaves.
 
 use std::fs;
-use std::sync::Arc;
 
 use lighthaul_circuit::circuit::CircuitId;
 use lighthaul_circuit::driver::{Change, Driver};
+use lighthaul_testkit::logged;
 
 use crate::emulator::Vendor;
 use crate::replies::Fault;
@@ -283,18 +283,10 @@ fn killed_driver_leaves_no_cross_connect_behind() {
 
 /// Returns the warnings about a missing record that an inspection logs.
 fn warnings(testbed: &mut Testbed) -> Vec<String> {
-    let path = testbed.record().with_extension("log");
-    let file = Arc::new(fs::File::create(&path).unwrap());
-    let logs = tracing_subscriber::fmt().with_writer(file).finish();
-    tracing::subscriber::with_default(logs, || {
-        // another thread without a subscriber may have turned the message off
-        tracing::callsite::rebuild_interest_cache();
+    logged("without a record", || {
         testbed.inspect().unwrap();
         testbed.inspect().unwrap();
-    });
-    let log = fs::read_to_string(path).unwrap();
-    let lines = log.lines().filter(|line| line.contains("without a record"));
-    lines.map(str::to_owned).collect()
+    })
 }
 
 #[test]

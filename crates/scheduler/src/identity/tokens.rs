@@ -195,6 +195,8 @@ mod tests {
     use std::fs;
     use std::path::PathBuf;
 
+    use lighthaul_testkit::logged;
+
     use super::*;
     use crate::identity::checks::bearer;
 
@@ -309,24 +311,19 @@ mod tests {
     #[test]
     fn faulty_line_is_logged_once() {
         let folder = folder("log");
-        let (path, log) = (folder.join("tokens"), folder.join("log"));
-        let file = Arc::new(fs::File::create(&log).unwrap());
-        let logs = tracing_subscriber::fmt().with_writer(file).finish();
+        let path = folder.join("tokens");
         let bad = line("a", "alice root");
-        tracing::subscriber::with_default(logs, || {
-            // another thread without a subscriber may have turned the message off
-            tracing::callsite::rebuild_interest_cache();
+        let log = logged("admits no client, ", || {
             fs::write(&path, &bad).unwrap();
             let tokens = Tokens::open(&path).unwrap();
             fs::write(&path, format!("{bad}{bad}")).unwrap();
             assert_eq!(bearer(&tokens, "a", 0), None);
         });
-        let log = fs::read_to_string(&log).unwrap();
         let faults = log
-            .lines()
+            .iter()
             .filter_map(|line| line.split_once("admits no client, "));
         let lines: Vec<&str> = faults.map(|(_, fault)| &fault[..7]).collect();
-        assert_eq!(lines, ["line 1:", "line 2:"], "{log}");
+        assert_eq!(lines, ["line 1:", "line 2:"], "{log:?}");
         fs::remove_dir_all(&folder).unwrap();
     }
 

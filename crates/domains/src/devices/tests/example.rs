@@ -1,8 +1,6 @@
 //! Reservations, changes and interfaces for the tests of devices.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use lighthaul_base::{Instant, Rate};
@@ -10,6 +8,8 @@ use lighthaul_circuit::driver::{Capabilities, CountedBytes, Driver};
 use lighthaul_circuit::sim_device::{FaultModel, SimDevice};
 use lighthaul_io::host::clock::Clock;
 use lighthaul_stargate::{CorrelationId, DomainId, Key, PortId, RateChange, Segment};
+
+pub(in crate::devices) use lighthaul_testkit::logged;
 
 use crate::devices::driven::DrivenDevices;
 use crate::devices::link_book::LinkBook;
@@ -139,22 +139,3 @@ pub(in crate::devices) fn carried(interface: &Interface) -> Vec<(u128, Option<u6
 }
 
 const MBPS: u64 = 1_000_000;
-
-/// Returns the lines with these words that an action logs.
-pub(in crate::devices) fn logged(words: &str, action: impl FnOnce()) -> Vec<String> {
-    static COUNT: AtomicU32 = AtomicU32::new(0);
-    let nth = COUNT.fetch_add(1, Ordering::Relaxed);
-    let name = format!("lighthaul-log-{}-{nth}", std::process::id());
-    let path = std::env::temp_dir().join(name);
-    let file = Arc::new(std::fs::File::create(&path).unwrap());
-    let logs = tracing_subscriber::fmt().with_writer(file).finish();
-    tracing::subscriber::with_default(logs, || {
-        // another thread without a subscriber may have turned the message off
-        tracing::callsite::rebuild_interest_cache();
-        action();
-    });
-    let log = std::fs::read_to_string(&path).unwrap();
-    std::fs::remove_file(&path).unwrap();
-    let lines = log.lines().filter(|line| line.contains(words));
-    lines.map(str::to_owned).collect()
-}
