@@ -1,14 +1,20 @@
 //! Credentials of S3: from the environment, a profile, or the host. They are read again when a store says that they have expired.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use lighthaul_base::Instant;
+use lighthaul_io::error::Error as World;
+use lighthaul_io::host::cancellation::Cancellation;
+use lighthaul_io::host::clock::Clock;
 use lighthaul_session::error::Error;
 use object_store::aws::{AmazonS3Builder, AwsCredential, AwsCredentialProvider};
 use object_store::{BackoffConfig, ClientOptions, RetryConfig};
+use tokio::sync::Mutex;
+use tokio::task::spawn_blocking;
 
 use crate::call_error::{CallError, Reason};
 use crate::environment;
-use crate::profile::Profile;
+use crate::profile::{NoCredentials, Profile};
 
 /// Source of credentials, and those that were read last.
 #[derive(Debug)]
@@ -16,9 +22,52 @@ pub(crate) enum Credentials {
     /// Requests are not signed (`AWS_SKIP_SIGNATURE`).
     Anonymous,
     /// From the environment, or from a profile, which may change.
-    Read(Mutex<Arc<AwsCredential>>),
+    Read(Mutex<Held>),
     /// From a service of the host: a token of its own, its container, or the machine.
     Host(AwsCredentialProvider),
+}
+
+/// Credentials that were read.
+#[derive(Debug)]
+pub(crate) struct Held {
+    now: Arc<AwsCredential>,
+    clock: Clock,
+    /// Last program that did not end in time: its failure, and the end of the pause after it.
+    timed_out: Option<(CallError, Instant)>,
+}
+
+impl Held {
+    fn new(now: AwsCredential) -> Self {
+        Self {
+            now: Arc::new(now),
+            clock: Clock::start(),
+            timed_out: None,
+        }
+    }
+
+    /// Takes the result of a renewal. Returns true if there are other credentials.
+    fn take(
+        &mut self,
+        renewed: Result<Option<AwsCredential>, NoCredentials>,
+    ) -> Result<bool, CallError> {
+        match renewed {
+            Ok(found) => {
+                let found = found.filter(|found| *found != *self.now);
+                let is_new = found.is_some();
+                if let Some(found) = found {
+                    (self.now, self.timed_out) = (Arc::new(found), None);
+                }
+                Ok(is_new)
+            }
+            Err(NoCredentials::Failed(error)) => Err(error),
+            Err(NoCredentials::TimedOut(error)) => {
+                let till = self.clock.now() + TIMED_OUT_PAUSE;
+                self.timed_out = Some((error.clone(), till));
+                Err(error)
+            }
+            Err(NoCredentials::Cancelled) => Err(stopped()),
+        }
+    }
 }
 
 impl Credentials {
@@ -29,12 +78,10 @@ impl Credentials {
         }
         let found = match of_environment() {
             Some(found) => Some(found),
-            None => profile
-                .credentials()
-                .map_err(|error| error.during(CANNOT))?,
+            None => profile.credentials().map_err(unread)?,
         };
         if let Some(found) = found {
-            return Ok(Self::Read(Mutex::new(Arc::new(found))));
+            return Ok(Self::Read(Mutex::new(Held::new(found))));
         }
         let retry = RetryConfig {
             max_retries: 1,
@@ -55,9 +102,7 @@ impl Credentials {
     pub(crate) async fn current(&self) -> Result<Option<Arc<AwsCredential>>, CallError> {
         match self {
             Self::Anonymous => Ok(None),
-            Self::Read(held) => Ok(Some(Arc::clone(
-                &held.lock().unwrap_or_else(PoisonError::into_inner),
-            ))),
+            Self::Read(held) => Ok(Some(Arc::clone(&held.lock().await.now))),
             Self::Host(provider) => {
                 let found = provider.get_credential().await;
                 found.map(Some).map_err(|_| {
@@ -70,28 +115,56 @@ impl Credentials {
     }
 
     /// Reads the credentials again, since a store says that `expired` are not valid any more. Returns true if there are
-    /// others.
-    pub(crate) fn renew(&self, expired: Option<&AwsCredential>) -> bool {
+    /// others. Other requests wait meanwhile. A program that prints them is killed when the caller no longer waits.
+    pub(crate) async fn renew(&self, expired: Option<&AwsCredential>) -> Result<bool, CallError> {
         let Self::Read(held) = self else {
-            return false;
+            return Ok(false);
         };
-        let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);
-        if expired.is_some_and(|expired| *expired != **held) {
-            return true;
+        let mut held = held.lock().await;
+        if expired.is_some_and(|expired| *expired != *held.now) {
+            return Ok(true);
         }
         // the environment of a process does not change
-        let found = match of_environment() {
-            None => Profile::read()
-                .ok()
-                .and_then(|profile| profile.credentials().ok()?),
-            Some(_) => None,
-        };
-        let Some(found) = found.filter(|found| *found != **held) else {
-            return false;
-        };
-        *held = Arc::new(found);
-        true
+        if of_environment().is_some() {
+            return Ok(false);
+        }
+        // each request would wait for the program in turn
+        if let Some((error, till)) = &held.timed_out
+            && held.clock.now() < *till
+        {
+            return Err(error.clone());
+        }
+        let cancellation = Cancellation::current().part();
+        let _ends = cancellation.cancel_on_drop();
+        let reading = spawn_blocking(move || cancellation.cover(renewed));
+        match reading.await {
+            Ok(renewed) => held.take(renewed),
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                Err(_) => Err(stopped()),
+            },
+        }
     }
+}
+
+/// Reads the credentials of the profile again. A profile that cannot be read has none.
+fn renewed() -> Result<Option<AwsCredential>, NoCredentials> {
+    match Profile::read() {
+        Ok(profile) => profile.credentials(),
+        Err(_) => Ok(None),
+    }
+}
+
+/// Returns the error of a copy whose credentials cannot be read.
+fn unread(reason: NoCredentials) -> Error {
+    match reason {
+        NoCredentials::Failed(error) | NoCredentials::TimedOut(error) => error.during(CANNOT),
+        NoCredentials::Cancelled => World::Interrupted.into(),
+    }
+}
+
+fn stopped() -> CallError {
+    CallError::new(Reason::Stopped, "the request was cancelled")
 }
 
 fn of_environment() -> Option<AwsCredential> {
@@ -106,3 +179,6 @@ const CANNOT: &str = "cannot read the credentials of the object store";
 
 /// Time for a service of the host that has credentials. Most hosts have none.
 const HOST_PATIENCE: std::time::Duration = std::time::Duration::from_secs(3);
+
+/// Time after a program that did not end during which it is not run again.
+const TIMED_OUT_PAUSE: std::time::Duration = std::time::Duration::from_mins(1);

@@ -3,7 +3,7 @@
 //! - [`store`]: a bucket, container or web server of any kind; [`attributes`]: what it reports about objects
 //! - [`call_error`]: failed requests; [`client`]: requests over HTTP, with their limits; [`body`]: the bytes of an answer
 //! - [`range_reader`]: bytes of an object as they come; [`checksum`]: CRC-64/NVME; [`web`]: files of web servers
-//! - `s3`, `multipart`, `answer`: S3; `credentials`, `profile`, `environment`: its credentials and settings
+//! - `s3`, `multipart`, `answer`: S3; `credentials`, `profile`, `credential_program`, `environment`: its credentials and settings
 //! - `cloud`: Azure and Google; `address`, `ranges`: parts of requests; [`answers`]: answers of stores, for tests
 
 pub mod answers;
@@ -19,6 +19,7 @@ pub mod web;
 mod address;
 mod answer;
 mod cloud;
+mod credential_program;
 mod credentials;
 mod environment;
 mod multipart;
