@@ -4,7 +4,7 @@
 //! - [`call_error`]: failed requests; [`client`]: requests over HTTP, with their limits; [`body`]: the bytes of an answer
 //! - [`range_reader`]: bytes of an object as they come; [`checksum`]: CRC-64/NVME; [`web`]: files of web servers
 //! - `s3`, `multipart`, `answer`: S3; `credentials`, `profile`, `credential_program`, `environment`: its credentials and settings
-//! - `cloud`: Azure and Google; `address`, `ranges`: parts of requests; [`answers`]: answers of stores, for tests
+//! - `cloud`: Azure and Google; `address`, `ranges`: parts of requests; `sent_object`: requests whose answers were lost; [`answers`]: answers of stores, for tests
 
 pub mod answers;
 pub mod attributes;
@@ -26,3 +26,4 @@ mod multipart;
 mod profile;
 mod ranges;
 mod s3;
+mod sent_object;

@@ -11,6 +11,7 @@ mod faults;
 mod gate;
 mod google;
 mod keys;
+mod lost_answers;
 mod many_keys;
 mod options;
 mod places;

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use lighthaul_buckets::attributes::{Condition, HeldPart};
+use lighthaul_buckets::attributes::{Completion, Condition, HeldPart};
 use lighthaul_buckets::call_error::{CallError, Reason};
 use lighthaul_buckets::checksum;
 use lighthaul_buckets::store::Upload;
@@ -53,7 +53,11 @@ pub(crate) async fn send(
     let done = done.and_then(|parts| source.check().map(|()| parts));
     let result = match done {
         Ok(parts) => {
-            let how = (whole(&parts), condition);
+            let how = Completion {
+                stamp: Some(source.time),
+                crc: whole(&parts),
+                condition,
+            };
             let made = item
                 .bucket
                 .complete((&item.key, &mut upload), &parts, how)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::StreamExt;
-use lighthaul_buckets::attributes::{Attributes, Condition, HeldPart, Listed};
+use lighthaul_buckets::attributes::{Attributes, Completion, Condition, HeldPart, Listed};
 use lighthaul_buckets::call_error::{CallError, Reason};
 use lighthaul_buckets::checksum;
 use lighthaul_buckets::range_reader::RangeReader;
@@ -427,7 +427,12 @@ async fn through(
         check(known.crc, ours)?;
         let crc = parts.iter().all(|part| part.crc.is_some()).then_some(ours);
         let made = (item.target.as_str(), &mut upload);
-        let is_proven = item.to.complete(made, &parts, (crc, condition)).await?;
+        let how = Completion {
+            stamp,
+            crc,
+            condition,
+        };
+        let is_proven = item.to.complete(made, &parts, how).await?;
         Ok(is_proven && known.crc.is_some())
     };
     let done = done.await;

@@ -295,7 +295,6 @@ impl BucketUpload {
     fn put(&self, bytes: Bytes, room: Option<OwnedSemaphorePermit>) -> Publishing {
         let (bucket, target) = self.own();
         self.shared.spawn(async move {
-            let crc = Some(checksum::of(&bytes));
             let write = |condition: Condition| {
                 let (bucket, target, bytes) = (&bucket, &target, bytes.clone());
                 async move {
@@ -311,7 +310,7 @@ impl BucketUpload {
                 };
             }
             drop(room);
-            published(&bucket, &target, (written, crc)).await
+            published(&bucket, &target, written).await
         })
     }
 
@@ -330,17 +329,16 @@ impl BucketUpload {
             let mut upload = upload.ok_or_else(unpublished)?;
             let made = match gathered(&target, sent, held).await {
                 Ok((parts, whole)) => {
-                    let made = complete((&bucket, &target), &mut upload, (&parts, whole)).await;
-                    (made, whole)
+                    complete((&bucket, &target), &mut upload, (&parts, whole)).await
                 }
-                Err(error) => (Err(error), None),
+                Err(error) => Err(error),
             };
-            if let (Err(error), Some(_)) = (&made.0, &record)
+            if let (Err(error), Some(_)) = (&made, &record)
                 && may_continue(error)
             {
                 return Err(error.clone());
             }
-            let is_over = made.0.is_ok() || bucket.abort(&target.key, &mut upload).await.is_ok();
+            let is_over = made.is_ok() || bucket.abort(&target.key, &mut upload).await.is_ok();
             if let Some(id) = name(&upload).filter(|_| is_over) {
                 uploads.remove(id);
                 remove(record);
