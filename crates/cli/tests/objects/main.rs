@@ -16,6 +16,7 @@ mod many_keys;
 mod options;
 mod places;
 mod proxy;
+mod relays;
 mod resume;
 #[expect(dead_code, reason = "tests of copies use the rest")]
 #[path = "../cp/running.rs"]

@@ -16,6 +16,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{JoinSet, spawn_blocking};
 
 use crate::fault::Fault;
+use crate::stores::left_uploads::LeftUploads;
 use crate::stores::name_set::NameSet;
 use crate::stores::places;
 use crate::stores::report::Report;
@@ -32,6 +33,8 @@ pub(crate) struct Job {
     pub(crate) report: Report,
     /// Cancellation of the thread that made the job.
     cancellation: Cancellation,
+    /// Uploads in parts that are in work.
+    pub(crate) uploads: Arc<LeftUploads>,
     /// List of paths to copy, until it is read.
     list: Mutex<Option<PathList>>,
     /// Room for bytes in memory, in KiB.
@@ -55,6 +58,7 @@ impl Job {
             patience,
             report,
             cancellation: Cancellation::current(),
+            uploads: Arc::default(),
             list: Mutex::new(list),
             memory: Arc::new(Semaphore::new(MEMORY_KIB as usize)),
             files: Arc::new(Semaphore::new(FILES_MAX)),

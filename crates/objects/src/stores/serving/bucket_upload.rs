@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use bytes::Bytes;
 use lighthaul_base::Size;
 use lighthaul_buckets::attributes::{Condition, HeldPart};
-use lighthaul_buckets::call_error::{CallError, Reason};
+use lighthaul_buckets::call_error::CallError;
 use lighthaul_buckets::checksum;
 use lighthaul_buckets::store::{Bucket, Upload};
 use lighthaul_copy::object_target::{ObjectUpload, Published};
@@ -18,6 +18,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinHandle;
 
 use crate::stores::job::{self, PART, part_len};
+use crate::stores::part_upload::may_continue;
 use crate::stores::serving::client_errors::{of_request, unwritten};
 use crate::stores::serving::completion::{
     checked, complete, gathered, may_check, published, unpublished,
@@ -385,11 +386,6 @@ fn remove(record: Option<UploadRecord>) {
     if let Some(record) = record {
         record.remove();
     }
-}
-
-/// Returns true if a later copy can continue an upload that failed for this reason.
-fn may_continue(error: &CallError) -> bool {
-    error.is_passing() || matches!(error.reason, Reason::Stopped | Reason::Expired)
 }
 
 /// Returns the reason of a failure of the spool.
