@@ -16,10 +16,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{JoinSet, spawn_blocking};
 
 use crate::fault::Fault;
-use crate::stores::left_uploads::LeftUploads;
-use crate::stores::name_set::NameSet;
 use crate::stores::places;
 use crate::stores::report::Report;
+use lighthaul_buckets::left_uploads::LeftUploads;
+use lighthaul_buckets::name_set::NameSet;
 
 /// Copy to make.
 #[derive(Debug)]

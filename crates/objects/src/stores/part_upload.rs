@@ -21,8 +21,8 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::{JoinError, JoinSet};
 
 use crate::stores::job::Job;
-use crate::stores::left_uploads::{OpenUpload, give_up};
-use crate::stores::upload_record::UploadRecord;
+use lighthaul_buckets::left_uploads::{OpenUpload, give_up};
+use lighthaul_buckets::upload_record::UploadRecord;
 
 /// Upload that is in work.
 #[derive(Debug)]

@@ -29,7 +29,7 @@ use crate::stores::serving::served_bucket::{ServedBucket, name};
 use crate::stores::serving::shared_parts::SharedParts;
 use crate::stores::serving::spool::{Slot, Spool};
 use crate::stores::serving::upload_target::Target;
-use crate::stores::upload_record::UploadRecord;
+use lighthaul_buckets::upload_record::UploadRecord;
 
 /// Upload of one object. An object of one part is sent when it is published, in one request.
 #[derive(Debug)]

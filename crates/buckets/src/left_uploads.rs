@@ -3,12 +3,13 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use lighthaul_buckets::store::{Bucket, Upload};
 use tokio::time::sleep;
+
+use crate::store::{Bucket, Upload};
 
 /// Uploads that are in work, and those that were left.
 #[derive(Debug, Default)]
-pub(crate) struct LeftUploads(Mutex<State>);
+pub struct LeftUploads(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -18,7 +19,7 @@ struct State {
 
 /// Upload that counts as open.
 #[derive(Debug)]
-pub(crate) struct OpenUpload(Arc<LeftUploads>);
+pub struct OpenUpload(Arc<LeftUploads>);
 
 impl Drop for OpenUpload {
     fn drop(&mut self) {
@@ -32,18 +33,18 @@ impl LeftUploads {
     }
 
     /// Counts an upload that begins.
-    pub(crate) fn open(self: &Arc<Self>) -> OpenUpload {
+    pub fn open(self: &Arc<Self>) -> OpenUpload {
         self.state().open += 1;
         OpenUpload(Arc::clone(self))
     }
 
     /// Takes an upload that no later run can continue.
-    pub(crate) fn leave(&self, bucket: Bucket, key: String, upload: Upload) {
+    pub fn leave(&self, bucket: Bucket, key: String, upload: Upload) {
         self.state().left.push((bucket, key, upload));
     }
 
     /// Gives up the uploads that tasks have left, until none is in work.
-    pub(crate) async fn give_up_left(&self) {
+    pub async fn give_up_left(&self) {
         loop {
             let (left, open) = {
                 let mut state = self.state();
@@ -65,7 +66,7 @@ impl LeftUploads {
 
 /// Gives up an upload. A request that was cut off may add a part meanwhile, so this is repeated until the store does not
 /// know the upload.
-pub(crate) async fn give_up(bucket: &Bucket, key: &str, mut upload: Upload) {
+pub async fn give_up(bucket: &Bucket, key: &str, mut upload: Upload) {
     for _ in 0..ABORTS_MAX {
         let aborted = bucket.abort(key, &mut upload).await;
         let Upload::S3(id) = &upload else {
