@@ -187,15 +187,16 @@ impl WrittenFile {
     }
 
     /// Returns the effect when `process` closes one of the descriptors. A child closes the files that it inherits, and a
-    /// shell closes files that it has moved to another number before the first write. Such a file replaces an older one
-    /// only when it is complete; under a new name, it is empty until then.
+    /// shell closes files that it has moved to another number before the first write, once for each redirection. Such a
+    /// file replaces an older one only when it is complete; under a new name, it is empty until then.
     pub(crate) fn at_close(&self, process: Option<u32>) -> AtClose {
         let mut state = self.state();
         if state.process.is_some() && state.process != process {
             return AtClose::Stays;
         }
-        if state.named.is_none() && !state.was_written {
-            return if state.is_new {
+        let is_empty = state.named.is_none() || state.is_placeholder;
+        if is_empty && !state.was_written {
+            return if state.is_new || state.named.is_some() {
                 AtClose::Commits
             } else {
                 AtClose::Stays

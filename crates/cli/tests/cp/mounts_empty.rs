@@ -106,6 +106,34 @@ fn file_that_was_closed_empty_is_written_through_another_descriptor() {
 }
 
 #[test]
+fn redirection_within_a_redirection_does_not_complete_a_new_file() {
+    let far = daemon("mount-nested");
+    let test = "redirection_within_a_redirection_does_not_complete_a_new_file";
+    if lighthaul_testkit::lacks_tool(test, "python3") {
+        return;
+    }
+    let Some(mounted) = Mounted::start(test, &far, &[]) else {
+        return;
+    };
+    for shell in ["sh", "bash"] {
+        let (here, there) = (mounted.at(shell), far.target.join(shell));
+        let other = mounted.at(&format!("{shell}-other"));
+        let script = format!(
+            "{{ true; echo x > {}; env echo 0123; \
+             python3 -c 'import os, sys; print(os.stat(sys.argv[1]).st_size, file=sys.stderr); \
+             os.lseek(1, 0, 0); os.write(1, b\"ab\")' {}; true; }} > {}",
+            other.display(),
+            there.display(),
+            here.display()
+        );
+        let output = Command::new(shell).args(["-ec", &script]).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "0\n", "{shell}");
+        assert_eq!(fs::read(&there).unwrap(), b"ab23\n", "{shell}");
+    }
+}
+
+#[test]
 fn file_that_was_synced_empty_can_be_written_anywhere() {
     let far = daemon("mount-synced");
     let test = "file_that_was_synced_empty_can_be_written_anywhere";
