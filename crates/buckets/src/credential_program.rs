@@ -32,6 +32,14 @@ struct Program {
     has_ended: bool,
 }
 
+/// State of a program.
+enum Progress {
+    Runs,
+    /// The kernel has stopped its group, since it uses the terminal in the background.
+    Asks,
+    Ended,
+}
+
 /// Runs a shell command, and returns what it prints on standard output.
 pub(crate) fn output(line: &str, limit: Duration) -> Result<Vec<u8>, ProgramFault> {
     let failed = |what: &str, error: io::Error| ProgramFault::Failed(format!("{what}: {error}"));
@@ -69,7 +77,7 @@ impl Program {
         let mut printed = Vec::new();
         loop {
             // what an ended program has printed is in the pipe
-            let is_over = self.is_over().map_err(&unreadable)?;
+            let progress = self.progress().map_err(&unreadable)?;
             if let Some(open) = &mut pipe
                 && take_some(open, &mut printed).map_err(&unreadable)?
             {
@@ -79,8 +87,10 @@ impl Program {
                 let text = format!("prints more than {OUTPUT_MAX} bytes");
                 return Err(ProgramFault::Failed(text));
             }
-            if is_over {
-                return Ok(printed);
+            match progress {
+                Progress::Runs => {}
+                Progress::Asks => return Err(ProgramFault::Failed(TERMINAL.to_owned())),
+                Progress::Ended => return Ok(printed),
             }
             if interrupt::is_requested() {
                 return Err(ProgramFault::Cancelled);
@@ -97,11 +107,23 @@ impl Program {
         }
     }
 
-    /// Returns true if the program has ended. Its process ID stays its own until [`Self::end`].
-    fn is_over(&self) -> io::Result<bool> {
-        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-        let ended = waitid(WaitId::Pid(Pid::from_child(&self.child)), options)?;
-        Ok(ended.is_some())
+    /// Returns the state of the program. Its process ID stays its own until [`Self::end`].
+    fn progress(&self) -> io::Result<Progress> {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::STOPPED;
+        let options = options | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        let changed = waitid(WaitId::Pid(Pid::from_child(&self.child)), options)?;
+        let Some(changed) = changed else {
+            return Ok(Progress::Runs);
+        };
+        let Some(signal) = changed.stopping_signal() else {
+            return Ok(Progress::Ended);
+        };
+        let asks = [Signal::TTIN, Signal::TTOU].map(Signal::as_raw);
+        Ok(if asks.contains(&signal) {
+            Progress::Asks
+        } else {
+            Progress::Runs
+        })
     }
 
     /// Waits for the end of the program.
@@ -135,6 +157,9 @@ fn take_some(pipe: &mut ChildStdout, printed: &mut Vec<u8>) -> io::Result<bool> 
 
 /// Interval at which the end of the program and a cancellation are looked for.
 const LOOK: Duration = Duration::from_millis(10);
+/// Failure of a program that uses the terminal.
+const TERMINAL: &str =
+    "asks on the terminal, which it cannot use; log in first, and run the same command again";
 /// Maximum number of bytes that a program prints.
 const OUTPUT_MAX: u64 = 1 << 20;
 
@@ -201,8 +226,14 @@ mod tests {
     #[test]
     fn program_that_hangs_is_killed_with_its_children() {
         let (line, file) = hanging("limit");
-        let limit = Duration::from_secs(2);
-        assert_eq!(output(&line, limit), Err(ProgramFault::TimedOut(limit)));
+        // on a busy host, the program may not come so far
+        for seconds in [1, 8, 64] {
+            let limit = Duration::from_secs(seconds);
+            assert_eq!(output(&line, limit), Err(ProgramFault::TimedOut(limit)));
+            if file.exists() {
+                break;
+            }
+        }
         assert_child_ends(&file);
     }
 
@@ -218,6 +249,15 @@ mod tests {
         cancellation.cancel();
         assert_eq!(running.join().unwrap(), Err(ProgramFault::Cancelled));
         assert_child_ends(&file);
+    }
+
+    #[test]
+    fn program_that_reads_from_the_terminal_fails_at_once() {
+        // as the kernel does, which stops the whole group
+        for signal in ["TTIN", "TTOU"] {
+            let fault = output(&format!("kill -{signal} 0; sleep 900"), LONG).unwrap_err();
+            assert_eq!(fault, ProgramFault::Failed(TERMINAL.to_owned()));
+        }
     }
 
     #[test]
