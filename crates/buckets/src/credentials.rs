@@ -32,8 +32,8 @@ pub(crate) enum Credentials {
 pub(crate) struct Held {
     now: Arc<AwsCredential>,
     clock: Clock,
-    /// Last program that did not end in time: its failure, and the end of the pause after it.
-    timed_out: Option<(CallError, Instant)>,
+    /// Result of the last program that printed no other credentials, and the end of the pause after it.
+    unchanged: Option<(Result<bool, CallError>, Instant)>,
 }
 
 impl Held {
@@ -41,32 +41,34 @@ impl Held {
         Self {
             now: Arc::new(now),
             clock: Clock::start(),
-            timed_out: None,
+            unchanged: None,
         }
     }
 
-    /// Takes the result of a renewal. Returns true if there are other credentials.
+    /// Takes the result of a renewal, by a program if `is_program`. Returns true if there are other credentials.
     fn take(
         &mut self,
         renewed: Result<Option<AwsCredential>, NoCredentials>,
+        is_program: bool,
     ) -> Result<bool, CallError> {
-        match renewed {
-            Ok(found) => {
-                let found = found.filter(|found| *found != *self.now);
-                let is_new = found.is_some();
-                if let Some(found) = found {
-                    (self.now, self.timed_out) = (Arc::new(found), None);
-                }
-                Ok(is_new)
+        let unchanged = match renewed {
+            Ok(Some(found)) if found != *self.now => {
+                (self.now, self.unchanged) = (Arc::new(found), None);
+                return Ok(true);
             }
-            Err(NoCredentials::Failed(error)) => Err(error),
-            Err(NoCredentials::TimedOut(error)) => {
-                let till = self.clock.now() + TIMED_OUT_PAUSE;
-                self.timed_out = Some((error.clone(), till));
-                Err(error)
+            Ok(_) => Ok(false),
+            // the store has said that the present ones have expired
+            Err(NoCredentials::Failed(error)) => {
+                let text = format!("the credentials have expired, and {}", error.text);
+                Err(CallError::new(Reason::Expired, text))
             }
-            Err(NoCredentials::Cancelled) => Err(stopped()),
+            Err(NoCredentials::Cancelled) => return Err(stopped()),
+        };
+        if is_program {
+            let till = self.clock.now() + PROGRAM_PAUSE;
+            self.unchanged = Some((unchanged.clone(), till));
         }
+        unchanged
     }
 }
 
@@ -129,16 +131,16 @@ impl Credentials {
             return Ok(false);
         }
         // each request would wait for the program in turn
-        if let Some((error, till)) = &held.timed_out
+        if let Some((unchanged, till)) = &held.unchanged
             && held.clock.now() < *till
         {
-            return Err(error.clone());
+            return unchanged.clone();
         }
         let cancellation = Cancellation::current().part();
         let _ends = cancellation.cancel_on_drop();
         let reading = spawn_blocking(move || cancellation.cover(renewed));
         match reading.await {
-            Ok(renewed) => held.take(renewed),
+            Ok((renewed, is_program)) => held.take(renewed, is_program),
             Err(error) => match error.try_into_panic() {
                 Ok(panic) => std::panic::resume_unwind(panic),
                 Err(_) => Err(stopped()),
@@ -147,18 +149,19 @@ impl Credentials {
     }
 }
 
-/// Reads the credentials of the profile again. A profile that cannot be read has none.
-fn renewed() -> Result<Option<AwsCredential>, NoCredentials> {
+/// Reads the credentials of the profile again, and returns true with them if it has a program. A profile that cannot be
+/// read has none.
+fn renewed() -> (Result<Option<AwsCredential>, NoCredentials>, bool) {
     match Profile::read() {
-        Ok(profile) => profile.credentials(),
-        Err(_) => Ok(None),
+        Ok(profile) => (profile.credentials(), profile.has_program()),
+        Err(_) => (Ok(None), false),
     }
 }
 
 /// Returns the error of a copy whose credentials cannot be read.
 fn unread(reason: NoCredentials) -> Error {
     match reason {
-        NoCredentials::Failed(error) | NoCredentials::TimedOut(error) => error.during(CANNOT),
+        NoCredentials::Failed(error) => error.during(CANNOT),
         NoCredentials::Cancelled => World::Interrupted.into(),
     }
 }
@@ -180,5 +183,5 @@ const CANNOT: &str = "cannot read the credentials of the object store";
 /// Time for a service of the host that has credentials. Most hosts have none.
 const HOST_PATIENCE: std::time::Duration = std::time::Duration::from_secs(3);
 
-/// Time after a program that did not end during which it is not run again.
-const TIMED_OUT_PAUSE: std::time::Duration = std::time::Duration::from_mins(1);
+/// Time after a program without other credentials during which it is not run again.
+const PROGRAM_PAUSE: std::time::Duration = std::time::Duration::from_mins(1);

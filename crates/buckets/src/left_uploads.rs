@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
+use crate::call_error::Reason;
 use crate::store::{Bucket, Upload};
 
 /// Uploads that are in work, and those that were left.
@@ -55,7 +56,9 @@ impl LeftUploads {
             }
             let aborts = left
                 .into_iter()
-                .map(|(bucket, key, upload)| async move { give_up(&bucket, &key, upload).await });
+                .map(|(bucket, key, mut upload)| async move {
+                    give_up(&bucket, &key, &mut upload).await;
+                });
             futures_util::future::join_all(aborts).await;
             if open > 0 {
                 sleep(LOOK).await;
@@ -65,17 +68,21 @@ impl LeftUploads {
 }
 
 /// Gives up an upload. A request that was cut off may add a part meanwhile, so this is repeated until the store does not
-/// know the upload.
-pub async fn give_up(bucket: &Bucket, key: &str, mut upload: Upload) {
+/// know the upload. Returns true if the store has ended it, or does not know it.
+pub async fn give_up(bucket: &Bucket, key: &str, upload: &mut Upload) -> bool {
     for _ in 0..ABORTS_MAX {
-        let aborted = bucket.abort(key, &mut upload).await;
-        let Upload::S3(id) = &upload else {
-            return;
+        let is_over = match bucket.abort(key, upload).await {
+            Ok(()) => true,
+            Err(error) => error.reason == Reason::Missing,
         };
-        if aborted.is_err() || !matches!(bucket.parts(key, id).await, Ok(Some(_))) {
-            return;
+        let Upload::S3(id) = &*upload else {
+            return is_over;
+        };
+        if !is_over || !matches!(bucket.parts(key, id).await, Ok(Some(_))) {
+            return is_over;
         }
     }
+    false
 }
 
 /// Times that the end of an upload is requested.

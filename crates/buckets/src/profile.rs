@@ -23,10 +23,8 @@ pub(crate) struct Profile {
 /// Reason why a profile has no credentials now.
 #[derive(Debug)]
 pub(crate) enum NoCredentials {
-    /// Its program failed.
+    /// Its program failed, or did not end in time.
     Failed(CallError),
-    /// Its program did not end in time.
-    TimedOut(CallError),
     /// The task that needs them was cancelled.
     Cancelled,
 }
@@ -84,19 +82,23 @@ impl Profile {
         program.map(|line| self.printed(line)).transpose()
     }
 
+    /// Returns true if the profile has a program that prints its credentials.
+    pub(crate) fn has_program(&self) -> bool {
+        self.get("credential_process").is_some()
+    }
+
     /// Returns the credentials that the program of the profile prints.
     fn printed(&self, line: &str) -> Result<AwsCredential, NoCredentials> {
-        let denied = |why: &str| {
+        let failed = |why: &str| {
             let text = format!("the credential_process of profile {} {why}", self.name);
-            CallError::new(Reason::Denied, text)
+            NoCredentials::Failed(CallError::new(Reason::Denied, text))
         };
-        let failed = |why: &str| NoCredentials::Failed(denied(why));
         let output = match credential_program::output(line, PROGRAM_LIMIT) {
             Ok(output) => output,
             Err(ProgramFault::Failed(why)) => return Err(failed(&why)),
             Err(ProgramFault::TimedOut(limit)) => {
                 let why = format!("does not end within {} s", limit.as_secs());
-                return Err(NoCredentials::TimedOut(denied(&why)));
+                return Err(failed(&why));
             }
             Err(ProgramFault::Cancelled) => return Err(NoCredentials::Cancelled),
         };

@@ -11,7 +11,7 @@ use crate::running::{Running, becomes_true};
 use crate::server::{KEYS, Server};
 
 /// The command without credentials in its environment.
-fn bare(server: &Server, address: &str, args: &[&str]) -> Command {
+pub(crate) fn bare(server: &Server, address: &str, args: &[&str]) -> Command {
     let mut command = server.command_at(address, args);
     command
         .env_remove("AWS_ACCESS_KEY_ID")
@@ -159,4 +159,38 @@ fn interrupted_copy_ends_a_program_that_hangs_when_credentials_expire() {
     });
     let command = bare(&server, &expired.address, &["cp", "d/", "s3://data/"]);
     assert_interrupted(&server, command);
+}
+
+#[test]
+fn program_without_new_credentials_is_not_run_for_each_request() {
+    let Some(server) = Server::start("unrenewed") else {
+        return;
+    };
+    for nth in 0..40 {
+        server.write(&format!("d/{nth}"), "x");
+    }
+    let [key, secret] = KEYS;
+    let printed = format!("{{\"AccessKeyId\":\"{key}\",\"SecretAccessKey\":\"{secret}\"}}");
+    let expired = Proxy::start(&server.address, |head, _| {
+        if head.starts_with("PUT ") {
+            return Fault::Answer(400, "<Error><Code>ExpiredToken</Code></Error>".to_owned());
+        }
+        Fault::Pass
+    });
+    for later in ["exit 3", &format!("echo '{printed}'")] {
+        let program = format!(
+            "echo >> runs; if test $(wc -l < runs) -eq 1; then echo '{printed}'; else {later}; fi"
+        );
+        let config = format!("[default]\ncredential_process = {program}\n");
+        server.write("home/.aws/config", &config);
+        server.write("runs", "");
+        let before = expired.count("PUT ");
+        let command = bare(&server, &expired.address, &["cp", "d/", "s3://data/"]);
+        let outcome = Running::start(command).finish();
+        assert_eq!(outcome.code, Some(13), "{outcome:?}");
+        assert!(outcome.said("have expired"), "{outcome:?}");
+        assert_eq!(server.read("runs"), "\n\n", "{later}");
+        let puts = expired.count("PUT ");
+        assert!(puts >= before + 40, "{later}: {puts} requests");
+    }
 }

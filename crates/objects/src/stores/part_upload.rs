@@ -90,7 +90,9 @@ impl PartUpload {
                 // the store knows the upload no more
                 Some(None) => {}
                 Some(Some(held)) => found = Some((Upload::S3(id), held)),
-                None => give_up(&bucket, &key, Upload::S3(id)).await,
+                None => {
+                    give_up(&bucket, &key, &mut Upload::S3(id)).await;
+                }
             }
         }
         let (upload, held) = match found {
@@ -187,13 +189,18 @@ impl PartUpload {
         }
     }
 
-    /// Gives up the upload.
+    /// Gives up the upload. It keeps its record if the store does not end it, so that it is not forgotten.
     pub(crate) async fn give_up(mut self) {
         self.tasks.shutdown().await;
-        if let Some(upload) = self.upload.take() {
-            give_up(&self.bucket, &self.key, upload).await;
+        let is_over = match &mut self.upload {
+            Some(upload) => give_up(&self.bucket, &self.key, upload).await,
+            None => true,
+        };
+        // the end of the copy takes over if this is cancelled before
+        self.upload = None;
+        if is_over {
+            self.forget();
         }
-        self.forget();
     }
 
     /// Removes the record, so that no later run continues.
