@@ -75,6 +75,17 @@ pub enum Condition {
     Unchanged(String),
 }
 
+/// End of an upload in parts: what is known of the whole object.
+#[derive(Clone, Copy, Debug)]
+pub struct Completion<'a> {
+    /// Modification time of the file, with which the upload began.
+    pub stamp: Option<Stamp>,
+    /// CRC-64/NVME of all parts, if the store reports those of parts.
+    pub crc: Option<u64>,
+    /// Condition under which the object gets its name.
+    pub condition: &'a Condition,
+}
+
 /// Part of an upload that the store has.
 #[derive(Clone, Debug)]
 pub struct HeldPart {

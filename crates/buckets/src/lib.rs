@@ -3,8 +3,9 @@
 //! - [`store`]: a bucket, container or web server of any kind; [`attributes`]: what it reports about objects
 //! - [`call_error`]: failed requests; [`client`]: requests over HTTP, with their limits; [`body`]: the bytes of an answer
 //! - [`range_reader`]: bytes of an object as they come; [`checksum`]: CRC-64/NVME; [`web`]: files of web servers
-//! - `s3`, `multipart`, `answer`: S3; `credentials`, `profile`, `environment`: its credentials and settings
-//! - `cloud`: Azure and Google; `address`, `ranges`: parts of requests; [`answers`]: answers of stores, for tests
+//! - [`upload_record`]: uploads in parts that a later run continues; [`left_uploads`]: those that are given up; [`name_set`]: names in little memory
+//! - `s3`, `multipart`, `answer`: S3; `credentials`, `profile`, `credential_program`, `environment`: its credentials and settings
+//! - `cloud`: Azure and Google; `address`, `ranges`: parts of requests; `sent_object`: requests whose answers were lost; [`answers`]: answers of stores, for tests
 
 pub mod answers;
 pub mod attributes;
@@ -12,16 +13,21 @@ pub mod body;
 pub mod call_error;
 pub mod checksum;
 pub mod client;
+pub mod left_uploads;
+pub mod name_set;
 pub mod range_reader;
 pub mod store;
+pub mod upload_record;
 pub mod web;
 
 mod address;
 mod answer;
 mod cloud;
+mod credential_program;
 mod credentials;
 mod environment;
 mod multipart;
 mod profile;
 mod ranges;
 mod s3;
+mod sent_object;

@@ -7,7 +7,7 @@ use http::{Method, StatusCode};
 use roxmltree::Document;
 
 use crate::answer::{Named, document, failure};
-use crate::attributes::{Condition, HeldPart, Stamp};
+use crate::attributes::{Completion, HeldPart, Stamp};
 use crate::call_error::{CallError, Reason};
 use crate::checksum;
 use crate::s3::{S3, check_echo, compare, text, with_condition, with_stamp};
@@ -110,13 +110,12 @@ impl S3 {
         }
     }
 
-    /// Completes the object from its parts, in order. `crc` is the checksum of the whole object. Returns true if the
-    /// store reports an equal one.
+    /// Completes the object from its parts, in order. Returns true if the store reports an equal checksum.
     pub(crate) async fn complete(
         &self,
         (key, id): (&str, &str),
         parts: &[HeldPart],
-        (crc, condition): (Option<u64>, &Condition),
+        Completion { crc, condition, .. }: Completion<'_>,
     ) -> Result<bool, CallError> {
         let mut body = String::from("<CompleteMultipartUpload>");
         for part in parts {
@@ -141,30 +140,13 @@ impl S3 {
         }
         call = with_condition(call, condition)?;
         call.body = body.into();
-        let done = async {
-            let answer = self.send(&call).await?;
-            let body = text(&answer.body)?;
-            if body.contains("<Error>") {
-                return Err(failure(
-                    StatusCode::INTERNAL_SERVER_ERROR,
-                    &answer.headers,
-                    &body,
-                ));
-            }
-            Ok(body)
-        };
-        let error = match done.await {
-            Ok(answer) => return self.check_whole(key, &answer, crc).await,
-            Err(error) if error.reason == Reason::Missing => error,
-            Err(error) => return Err(error),
-        };
-        // an earlier attempt, whose answer was lost, may have made the object
-        let size: u64 = parts.iter().map(|part| part.size).sum();
-        let there = self.attributes(key).await?;
-        let is_ours = |there: &crate::attributes::Attributes| {
-            there.size == size && crc.is_some() && there.crc == crc
-        };
-        there.filter(is_ours).map(|_| true).ok_or(error)
+        let answer = self.send(&call).await?;
+        let body = text(&answer.body)?;
+        if body.contains("<Error>") {
+            let status = StatusCode::INTERNAL_SERVER_ERROR;
+            return Err(failure(status, &answer.headers, &body));
+        }
+        self.check_whole(key, &body, crc).await
     }
 
     /// Compares the checksum of an object that was completed from parts, by the answer or a further request. Returns

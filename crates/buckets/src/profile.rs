@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use lighthaul_session::error::{Error, FileAction};
 use object_store::aws::AwsCredential;
 use serde_json::Value;
 
 use crate::call_error::{CallError, Reason};
+use crate::credential_program::{self, ProgramFault};
 use crate::environment;
 
 /// Settings of one profile, of both files.
@@ -17,6 +18,15 @@ use crate::environment;
 pub(crate) struct Profile {
     name: String,
     settings: BTreeMap<String, String>,
+}
+
+/// Reason why a profile has no credentials now.
+#[derive(Debug)]
+pub(crate) enum NoCredentials {
+    /// Its program failed, or did not end in time.
+    Failed(CallError),
+    /// The task that needs them was cancelled.
+    Cancelled,
 }
 
 impl Profile {
@@ -57,7 +67,7 @@ impl Profile {
     }
 
     /// Returns the credentials of the profile, if it has any.
-    pub(crate) fn credentials(&self) -> Result<Option<AwsCredential>, CallError> {
+    pub(crate) fn credentials(&self) -> Result<Option<AwsCredential>, NoCredentials> {
         if let (Some(key), Some(secret)) = (
             self.get("aws_access_key_id"),
             self.get("aws_secret_access_key"),
@@ -72,21 +82,28 @@ impl Profile {
         program.map(|line| self.printed(line)).transpose()
     }
 
+    /// Returns true if the profile has a program that prints its credentials.
+    pub(crate) fn has_program(&self) -> bool {
+        self.get("credential_process").is_some()
+    }
+
     /// Returns the credentials that the program of the profile prints.
-    fn printed(&self, line: &str) -> Result<AwsCredential, CallError> {
+    fn printed(&self, line: &str) -> Result<AwsCredential, NoCredentials> {
         let failed = |why: &str| {
             let text = format!("the credential_process of profile {} {why}", self.name);
-            CallError::new(Reason::Denied, text)
+            NoCredentials::Failed(CallError::new(Reason::Denied, text))
         };
-        let mut command = Command::new("/bin/sh");
-        let command = command.args(["-c", line]).stdin(Stdio::null());
-        let output = command.stderr(Stdio::inherit()).output();
-        let output = output.map_err(|error| failed(&format!("does not start: {error}")))?;
-        if !output.status.success() {
-            return Err(failed(&format!("ends with {}", output.status)));
-        }
+        let output = match credential_program::output(line, PROGRAM_LIMIT) {
+            Ok(output) => output,
+            Err(ProgramFault::Failed(why)) => return Err(failed(&why)),
+            Err(ProgramFault::TimedOut(limit)) => {
+                let why = format!("does not end within {} s", limit.as_secs());
+                return Err(failed(&why));
+            }
+            Err(ProgramFault::Cancelled) => return Err(NoCredentials::Cancelled),
+        };
         let printed: Value =
-            serde_json::from_slice(&output.stdout).map_err(|_| failed("prints no JSON"))?;
+            serde_json::from_slice(&output).map_err(|_| failed("prints no JSON"))?;
         let word = |name: &str| printed.get(name)?.as_str().map(str::to_owned);
         let missing = || failed("prints no AccessKeyId and SecretAccessKey");
         Ok(AwsCredential {
@@ -125,6 +142,9 @@ const FILES: [(&str, &str, &str); 2] = [
     ("AWS_CONFIG_FILE", "config", "profile "),
     ("AWS_SHARED_CREDENTIALS_FILE", "credentials", ""),
 ];
+
+/// Time for a program that prints credentials, as in the library of AWS for Go.
+const PROGRAM_LIMIT: Duration = Duration::from_mins(1);
 
 #[cfg(test)]
 mod tests {

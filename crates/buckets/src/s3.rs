@@ -246,16 +246,13 @@ impl S3 {
         F: Future<Output = Result<T, CallError>> + Send,
     {
         let credentials = self.credentials.current().await?;
-        match send(self.signed(call, credentials.as_deref())?).await {
-            Err(error)
-                if error.reason == Reason::Expired
-                    && self.credentials.renew(credentials.as_deref()) =>
-            {
-                let credentials = self.credentials.current().await?;
-                send(self.signed(call, credentials.as_deref())?).await
-            }
-            sent => sent,
+        let sent = send(self.signed(call, credentials.as_deref())?).await;
+        let has_expired = matches!(&sent, Err(error) if error.reason == Reason::Expired);
+        if !has_expired || !self.credentials.renew(credentials.as_deref()).await? {
+            return sent;
         }
+        let credentials = self.credentials.current().await?;
+        send(self.signed(call, credentials.as_deref())?).await
     }
 
     fn signed(

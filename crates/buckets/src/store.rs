@@ -11,12 +11,13 @@ use futures_util::{FutureExt, StreamExt};
 use lighthaul_session::error::Error;
 use object_store::MultipartUpload;
 
-use crate::attributes::{Attributes, Condition, HeldPart, Page, Stamp};
+use crate::attributes::{Attributes, Completion, Condition, HeldPart, Page, Stamp};
 use crate::call_error::{CallError, Reason};
 use crate::checksum;
 use crate::client::{Chunks, Patience};
 use crate::cloud::{self, Cloud};
 use crate::s3::S3;
+use crate::sent_object::{SentObject, are_equal, may_be_own};
 use crate::web::Web;
 
 /// Bucket, container or web server. Clones are the same one.
@@ -183,16 +184,25 @@ impl Bucket {
     }
 
     /// Writes an object with the modification time of its file. Returns true if the store reports an equal checksum.
+    /// Succeeds, too, if the condition does not hold because an attempt whose answer was lost has written the object.
     pub async fn write(
         &self,
         key: &str,
         bytes: Bytes,
-        how: (Option<Stamp>, &Condition),
+        (stamp, condition): (Option<Stamp>, &Condition),
     ) -> Result<bool, CallError> {
-        match &*self.store {
+        let (all, how) = (bytes.clone(), (stamp, condition));
+        let written = match &*self.store {
             Store::S3(s3) => s3.write(key, bytes, how).await,
             Store::Cloud(cloud) => cloud.write(key, bytes, how).await.map(|()| false),
             Store::Web(_) => Err(unsupported(READ_ONLY)),
+        };
+        match written {
+            Err(refused) if may_be_own(condition, &refused) => {
+                let sent = SentObject::of_bytes(key, &all, stamp);
+                self.settled(sent, refused).await
+            }
+            written => written,
         }
     }
 
@@ -249,20 +259,38 @@ impl Bucket {
         }
     }
 
-    /// Completes the object from its parts, in order. Returns true if the store reports an equal checksum.
+    /// Completes the object from its parts, in order. Returns true if the store reports an equal checksum. Succeeds, too,
+    /// if the request is refused because an attempt whose answer was lost has made the object.
     pub async fn complete(
         &self,
         (key, upload): (&str, &mut Upload),
         parts: &[HeldPart],
-        (crc, condition): (Option<u64>, &Condition),
+        whole: Completion<'_>,
     ) -> Result<bool, CallError> {
         match (&*self.store, upload) {
             (Store::S3(s3), Upload::S3(id)) => {
-                s3.complete((key, id), parts, (crc, condition)).await
+                let refused = match s3.complete((key, id), parts, whole).await {
+                    // the store does not know an upload that is complete
+                    Err(error)
+                        if error.reason == Reason::Missing
+                            || may_be_own(whole.condition, &error) =>
+                    {
+                        error
+                    }
+                    made => return made,
+                };
+                let sent = SentObject {
+                    key,
+                    size: parts.iter().map(|part| part.size).sum(),
+                    stamp: whole.stamp,
+                    crc: whole.crc,
+                    bytes: None,
+                };
+                self.settled(sent, refused).await
             }
             (_, Upload::Cloud(upload)) => {
                 // the client library cannot send a condition with this request
-                if !self.holds(key, condition).await? {
+                if !self.holds(key, whole.condition).await? {
                     let text = "the object has changed meanwhile";
                     return Err(CallError::new(Reason::Condition, text));
                 }
@@ -313,18 +341,85 @@ impl Bucket {
         }
     }
 
-    /// Copies an object of the same store.
+    /// Copies an object of the same store. Succeeds, too, if the condition does not hold because an attempt whose answer
+    /// was lost has made the copy.
     pub async fn copy(
         &self,
-        (from, key, etag): (&Self, &str, Option<&str>),
-        to: (&str, &Condition),
+        source: (&Self, &str, Option<&str>),
+        (to, condition): (&str, &Condition),
     ) -> Result<(), CallError> {
-        match (&*self.store, &*from.store) {
-            (Store::S3(s3), Store::S3(from)) => s3.copy((from, key), etag, to).await,
+        let (from, key, etag) = source;
+        let copied = match (&*self.store, &*from.store) {
+            (Store::S3(s3), Store::S3(from)) => s3.copy((from, key), etag, (to, condition)).await,
             (Store::Cloud(cloud), Store::Cloud(_)) => {
-                cloud.copy(key, (to.0, *to.1 == Condition::Absent)).await
+                cloud.copy(key, (to, *condition == Condition::Absent)).await
             }
             _ => Err(unsupported("the stores are not the same")),
+        };
+        match copied {
+            Err(refused) if may_be_own(condition, &refused) => {
+                self.settled_copy(source, to, refused).await
+            }
+            copied => copied,
+        }
+    }
+
+    /// Returns the result of a request that was refused for this reason: success, if an earlier attempt has written the
+    /// object. The value is true if the store reports an equal checksum.
+    async fn settled(&self, sent: SentObject<'_>, refused: CallError) -> Result<bool, CallError> {
+        let there = self.found(sent.key, &refused).await?;
+        if !sent.is_like(&there) {
+            return Err(refused);
+        }
+        if there.crc.is_some() {
+            return Ok(true);
+        }
+        match sent.bytes {
+            Some(bytes) if self.has_bytes(sent.key, &there, bytes).await? => Ok(false),
+            Some(_) | None => Err(refused),
+        }
+    }
+
+    /// Returns true if an object with these attributes has these bytes.
+    async fn has_bytes(
+        &self,
+        key: &str,
+        there: &Attributes,
+        bytes: &Bytes,
+    ) -> Result<bool, CallError> {
+        let (_, mut chunks) = self.open_range(key, None, there).await?;
+        let mut rest = &**bytes;
+        while let Some(chunk) = self.next_bytes(&mut chunks).await? {
+            let Some(left) = rest.strip_prefix(&*chunk) else {
+                return Ok(false);
+            };
+            rest = left;
+        }
+        Ok(rest.is_empty())
+    }
+
+    /// Returns the result of a copy by the store that was refused for this reason: success, if an earlier attempt has
+    /// made the copy.
+    async fn settled_copy(
+        &self,
+        (from, key, etag): (&Self, &str, Option<&str>),
+        to: &str,
+        refused: CallError,
+    ) -> Result<(), CallError> {
+        let there = self.found(to, &refused).await?;
+        let source = from.found(key, &refused).await?;
+        let is_known = etag.is_none_or(|etag| source.etag.as_deref() == Some(etag));
+        let is_same = source.size == there.size && source.stamp == there.stamp;
+        let is_own = is_known && is_same && are_equal(&source, &there);
+        is_own.then_some(()).ok_or(refused)
+    }
+
+    /// Returns the attributes of an object. If there is none, or this host may not see it, the refusal holds.
+    async fn found(&self, key: &str, refused: &CallError) -> Result<Attributes, CallError> {
+        match self.attributes(key).await {
+            Ok(found) => found.ok_or_else(|| refused.clone()),
+            Err(error) if error.is_passing() => Err(error),
+            Err(_) => Err(refused.clone()),
         }
     }
 

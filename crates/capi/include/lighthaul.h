@@ -529,6 +529,13 @@ lh_code lh_files_remove_directory(lh_files files, const char *path);
 // Renames `from` to `to`. An existing `to` is replaced only if `replace` is 1.
 lh_code lh_files_rename(lh_files files, const char *from, const char *to, int32_t replace);
 
+// Copies the file `from` to `to` on the host, without its bytes passing this host. An existing `to` is replaced only if
+// `replace` is 1.
+lh_code lh_files_copy(lh_files files,
+                      const char *from,
+                      const char *to,
+                      int32_t replace);
+
 // Opens a file for reading. Reads fail with `LH_CHANGED` if another program changes the file.
 lh_code lh_reader_open(lh_files files, const char *path, lh_reader *reader);
 

@@ -322,6 +322,11 @@ class Files {
     detail::check(lh_files_rename(files_.get(), detail::c_text(from), detail::c_text(to), replace));
   }
 
+  // Copies a file on the host, without its bytes passing this host.
+  void copy(const std::string &from, const std::string &to, bool replace = false) {
+    detail::check(lh_files_copy(files_.get(), detail::c_text(from), detail::c_text(to), replace));
+  }
+
   Reader open(const std::string &path) const {
     Reader reader;
     detail::check(lh_reader_open(files_.get(), detail::c_text(path), reader.reader_.out()));

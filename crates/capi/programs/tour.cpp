@@ -16,6 +16,17 @@ void use_files(const lighthaul::Client &client, const std::string &host) {
   for (const auto &item : files.list("/")) std::cout << item.name << ' ' << item.info.bytes << '\n';
   files.make_directory("/new");
   files.rename("/notes.txt", "/new/notes.txt");
+  files.copy("/new/notes.txt", "/new/copy.txt");
+  if (files.open("/new/copy.txt").read(0, 16) != "notes") std::cout << "the copy differs\n";
+  {
+    // a file that is open for writing keeps its directory
+    auto appended = files.append("/new/copy.txt");
+    appended.write(appended.size(), "!");
+    appended.commit();
+  }
+  files.copy("/new/copy.txt", "/new/notes.txt", true);
+  if (files.stat("/new/notes.txt").bytes != 6) std::cout << "the copy has not replaced the file\n";
+  files.remove("/new/copy.txt");
   files.remove("/new/notes.txt");
   files.remove_directory("/new");
   try {

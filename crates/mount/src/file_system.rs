@@ -18,7 +18,7 @@ use rustix::fs::OFlags;
 
 use crate::attributes::{attributes, errno};
 use crate::inodes::Inodes;
-use crate::open_files::{OpenFile, OpenFiles, WrittenFile, rewrites};
+use crate::open_files::{AtClose, OpenFile, OpenFiles, WrittenFile, rewrites};
 use crate::opener::{caller, opener};
 use crate::replies::{Answer, join, write_errno};
 use crate::waits::Waits;
@@ -147,7 +147,11 @@ impl FileSystem {
             errno(&error)
         })?;
         let opener = opener(request);
-        let written = WrittenFile::new(path.to_vec(), (writer, false), mode, opener);
+        let mut written = WrittenFile::new(path.to_vec(), (writer, false), mode, opener);
+        // the kernel creates a file with a mode, and only empties one that it has found
+        if mode.is_some() {
+            written = written.new_name();
+        }
         let file = OpenFile::Writer(Arc::new(written));
         Ok(self.open_files().add(file))
     }
@@ -265,18 +269,19 @@ impl FileSystem {
         Ok(())
     }
 
-    /// Commits a file when the process that opened it closes it.
+    /// Commits a file when the process that opened it closes it. The caller sees the failure.
     pub(crate) fn close(
         &self,
         request: &Request,
         inode: INodeNo,
         handle: FileHandle,
     ) -> Answer<()> {
-        match self.file(handle)? {
-            OpenFile::Writer(written) if written.stays_open(caller(request)) => Ok(()),
-            OpenFile::Writer(_) | OpenFile::Reader(..) | OpenFile::Folder(_) => {
-                self.commit(inode, handle, true)
-            }
+        let OpenFile::Writer(written) = self.file(handle)? else {
+            return Ok(());
+        };
+        match written.at_close(caller(request)) {
+            AtClose::Stays => Ok(()),
+            AtClose::Commits => self.commit(inode, handle, true),
         }
     }
 

@@ -25,6 +25,15 @@ pub(crate) enum OpenFile {
     Folder(Arc<[FileInfo]>),
 }
 
+/// Effect of the close of a descriptor on a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AtClose {
+    /// The file stays open: another process writes it, or a redirection has moved it to another descriptor.
+    Stays,
+    /// The file gets its name, with all that was written.
+    Commits,
+}
+
 /// File that is written.
 #[derive(Debug)]
 pub(crate) struct WrittenFile {
@@ -35,12 +44,17 @@ pub(crate) struct WrittenFile {
 }
 
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 struct State {
     /// None after the file was removed, and while all writes are committed.
     writer: Option<RemoteWriter>,
     is_removed: bool,
     /// Version that has the name; from then on the file can only grow.
     named: Option<FileVersion>,
+    /// True if there was no file when this one was created.
+    is_new: bool,
+    /// True if the version with the name is an empty one, which was committed before the first write.
+    is_placeholder: bool,
     /// True if a program has written.
     was_written: bool,
     /// True if writes are not committed.
@@ -66,6 +80,8 @@ impl WrittenFile {
     ) -> Self {
         let state = State {
             named: is_named.then(|| writer.version()),
+            is_new: false,
+            is_placeholder: false,
             writer: Some(writer),
             is_removed: false,
             was_written: false,
@@ -81,6 +97,12 @@ impl WrittenFile {
             state: Mutex::new(state),
             owner,
         }
+    }
+
+    /// Returns the file, of which there was none before.
+    pub(crate) fn new_name(self) -> Self {
+        self.state().is_new = true;
+        self
     }
 
     /// Returns the description of the file while it has no name.
@@ -115,6 +137,10 @@ impl WrittenFile {
         (offset, appends): (u64, bool),
     ) -> Result<(), Failure> {
         let mut state = self.state();
+        // appended bytes need no new version, and other programs may append, too
+        if !appends {
+            state.replace_placeholder(files, &self.path())?;
+        }
         state.reopen(files, &self.path())?;
         let is_named = state.named.is_some();
         let writer = state.writer.as_ref().ok_or_else(removed)?;
@@ -132,6 +158,9 @@ impl WrittenFile {
     pub(crate) fn truncate(&self, files: &RemoteFiles, size: u64) -> Result<(), Failure> {
         let mut state = self.state();
         let path = self.path();
+        if size > 0 {
+            state.replace_placeholder(files, &path)?;
+        }
         state.reopen(files, &path)?;
         let writer = state.writer.as_ref().ok_or_else(removed)?;
         if writer.size() == size {
@@ -149,6 +178,7 @@ impl WrittenFile {
             state.writer = None;
             state.writer = Some(files.create(&path, None, false)?);
             state.named = None;
+            state.is_placeholder = false;
         } else {
             return Err(rewrites());
         }
@@ -156,19 +186,25 @@ impl WrittenFile {
         Ok(())
     }
 
-    /// Returns true if the file stays open when `process` closes one of its descriptors. A child closes the files that
-    /// it inherits, and a shell closes files that it has moved to another number before the first write.
-    pub(crate) fn stays_open(&self, process: Option<u32>) -> bool {
+    /// Returns the effect when `process` closes one of the descriptors. A child closes the files that it inherits, and a
+    /// shell closes files that it has moved to another number before the first write, once for each redirection. Such a
+    /// file replaces an older one only when it is complete; under a new name, it is empty until then.
+    pub(crate) fn at_close(&self, process: Option<u32>) -> AtClose {
         let mut state = self.state();
         if state.process.is_some() && state.process != process {
-            return true;
+            return AtClose::Stays;
         }
-        if state.named.is_none() && !state.was_written {
-            return true;
+        let is_empty = state.named.is_none() || state.is_placeholder;
+        if is_empty && !state.was_written {
+            return if state.is_new || state.named.is_some() {
+                AtClose::Commits
+            } else {
+                AtClose::Stays
+            };
         }
         // from now on, a child that continues to write sees the errors of its own closes
         state.process = None;
-        false
+        AtClose::Commits
     }
 
     /// Makes all writes durable, and gives the file its name. If it `closes`, another writer can have the name. Returns
@@ -187,6 +223,7 @@ impl WrittenFile {
             let version = writer.commit(None)?;
             committed = Some(version);
             state.named = committed;
+            state.is_placeholder = !state.was_written;
             state.is_dirty = false;
         }
         if closes {
@@ -207,10 +244,10 @@ impl WrittenFile {
         if state.is_removed {
             return Err(removed());
         }
+        state.mode = mode.or(state.mode);
         if !state.is_dirty || state.writer.is_none() {
             return Ok(false);
         }
-        state.mode = mode.or(state.mode);
         state.set_mode = mode.or(state.set_mode);
         state.set_time = time.or(state.set_time);
         Ok(true)
@@ -265,6 +302,27 @@ impl State {
             return Err(failure(FailureKind::Changed, text));
         }
         self.writer = Some(writer);
+        Ok(())
+    }
+
+    /// Starts the version that replaces a placeholder, unless another program has written the file meanwhile.
+    fn replace_placeholder(&mut self, files: &RemoteFiles, path: &[u8]) -> Result<(), Failure> {
+        let Some(named) = self
+            .named
+            .filter(|_| self.is_placeholder && !self.is_removed)
+        else {
+            return Ok(());
+        };
+        // the server lets one writer have the name
+        self.writer = None;
+        let writer = files.create(path, None, false)?;
+        let (_, there) = files.stat(path, false)?;
+        if (there.device, there.inode, there.size) != (named.device, named.inode, 0) {
+            let text = "another program has written or replaced the file; open it again";
+            return Err(failure(FailureKind::Changed, text));
+        }
+        (self.writer, self.named) = (Some(writer), None);
+        self.is_placeholder = false;
         Ok(())
     }
 

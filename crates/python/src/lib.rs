@@ -12,8 +12,9 @@
 //! - [`errors`]: exceptions; [`notes`]: sentences for `logging`; [`work`]: waiting for work, and signals meanwhile
 //! - [`module`]: the module itself
 //!
-//! Python holds its lock while it calls a function here, which gives it back before it waits. No thread of the library
-//! ever asks for that lock: notes and progress are fetched. So the interpreter can end, or be busy, at any time.
+//! Python holds its lock while it calls a function here, which gives it back before it waits. Notes and progress are
+//! fetched. Only `cat_each` asks for the lock from another thread, to pass results to a function while its caller waits.
+//! So the interpreter can end, or be busy, at any time.
 
 mod calendar;
 mod client;

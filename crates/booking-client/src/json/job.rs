@@ -59,6 +59,11 @@ pub struct CopyOptions {
     /// Rate on the wire [default: measured].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<Bps>,
+    /// Book bandwidth for the copy and wait for it. The worker books, as its settings name the scheduler and the hosts.
+    pub book: bool,
+    /// With `book`, finish by this time. If that is not possible, nothing is booked, and the job fails.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by: Option<Timestamp>,
 }
 
 impl CopyOptions {

@@ -199,6 +199,23 @@ pub extern "C" fn lh_files_rename(
     }))
 }
 
+/// Copies the file `from` to `to` on the host, without its bytes passing this host. An existing `to` is replaced only if
+/// `replace` is 1.
+#[unsafe(no_mangle)]
+pub extern "C" fn lh_files_copy(
+    files: FilesHandle,
+    from: *const c_char,
+    to: *const c_char,
+    replace: i32,
+) -> ResultCode {
+    result(run(|| {
+        let target = memory::bytes(to, "to")?;
+        at(files, from, |files, from| {
+            files.copy(from, &target, replace != 0)
+        })
+    }))
+}
+
 /// Opens a file for reading. Reads fail with `LH_CHANGED` if another program changes the file.
 #[unsafe(no_mangle)]
 pub extern "C" fn lh_reader_open(

@@ -8,6 +8,7 @@
 use lighthaul_files::request::{FileReply, FileRequest};
 use lighthaul_grammar::files::{Du, Ls, Mkdir, PlaceArgs, Rm, Stat};
 use lighthaul_grammar::reach::RemoteArgs;
+use lighthaul_io::host::interrupt;
 use lighthaul_remote::place::Place;
 use lighthaul_session::error::{Code, Error};
 
@@ -141,5 +142,9 @@ pub(crate) fn fetch(
     request: &FileRequest,
     take: &mut dyn FnMut(FileReply) -> Result<(), Error>,
 ) -> Result<(), Error> {
+    if let Place::Object { .. } = place {
+        // a program that prints credentials ends with the command; without a handler, the signal ends the command only
+        interrupt::handle_signals().ok();
+    }
     shared_options::client(via).execute(place, request, take)
 }

@@ -2,8 +2,10 @@
 //!
 //! A worker elsewhere runs the job, so a request has places and a few options, but no command line.
 
-use clap::ArgMatches;
+use std::sync::LazyLock;
+
 use clap::parser::ValueSource;
+use clap::{ArgMatches, Args};
 use lighthaul_booking_client::json::{CopyOptions, IsoDuration, NewJob, Timestamp};
 use lighthaul_files::filter::FilterOption;
 use lighthaul_grammar::copy::Cp;
@@ -17,13 +19,14 @@ use crate::error::usage;
 pub(super) fn request(args: &Submit, copy: &Cp, matches: &ArgMatches) -> Result<NewJob, Error> {
     let given = |id: &str| matches.value_source(id) == Some(ValueSource::CommandLine);
     let other = matches.ids().map(clap::Id::as_str);
-    // groups of options have sources, too, but no values of their own
-    let other = other.filter(|id| matches.try_contains_id(id).is_ok() && given(id));
+    // groups of options have sources, too
+    let is_group = |id: &str| GROUPS.iter().any(|group| group == id);
+    let other = other.filter(|id| !is_group(id) && given(id));
     if let Some(id) = { other }.find(|id| !KNOWN.contains(id)) {
         let option = id.replace('_', "-");
         return Err(usage(format!(
             "a job of a scheduler cannot have --{option}: only --delete --yes, --update, --checksum, --archive, \
-             --exclude and --rate"
+             --exclude, --rate and --book --by"
         )));
     }
     let (target, sources) = copy.paths.split_last().unwrap_or((&EMPTY, &[]));
@@ -38,6 +41,9 @@ pub(super) fn request(args: &Submit, copy: &Cp, matches: &ArgMatches) -> Result<
             archive: copy.choice.archive,
             exclude: excluded(copy)?,
             rate: copy.rate.map(Into::into),
+            // the variable that sets it holds for copies of this host
+            book: given("book") || copy.later.deadline.is_some(),
+            by: copy.later.deadline.map(time),
         },
         name: args.name.clone(),
         priority: args.priority,
@@ -64,7 +70,14 @@ fn excluded(copy: &Cp) -> Result<Vec<String>, Error> {
 }
 
 /// Options that a request has.
-const KNOWN: [&str; 8] = [
-    "paths", "delete", "yes", "update", "checksum", "archive", "exclude", "rate",
+const KNOWN: [&str; 10] = [
+    "paths", "delete", "yes", "update", "checksum", "archive", "exclude", "rate", "book",
+    "deadline",
 ];
 static EMPTY: String = String::new();
+/// Groups of the options of a copy.
+static GROUPS: LazyLock<Vec<String>> = LazyLock::new(|| {
+    let options = Cp::augment_args(clap::Command::new("cp"));
+    let groups = options.get_groups();
+    groups.map(|group| group.get_id().to_string()).collect()
+});

@@ -31,7 +31,7 @@ pub(super) fn run(args: &Submit) -> Result<(), Error> {
 }
 
 fn one(args: &Submit) -> Result<(), Error> {
-    let (matches, copy) = Reader::new().read(&args.command)?;
+    let (matches, copy) = Reader::new(args).read(&args.command)?;
     if let Some(scheduler) = scheduler(&args.queue) {
         let request = request(args, &copy, words(&matches))?;
         let job = reach(&scheduler)?.submit_job(&request).map_err(refused)?;
@@ -77,7 +77,7 @@ fn list(args: &Submit, file: &Path) -> Result<(), Error> {
         let lines = (1..).zip(text.lines().map(str::trim));
         lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
     };
-    let mut reader = Reader::new();
+    let mut reader = Reader::new(args);
     let client = scheduler(&args.queue)
         .map(|scheduler| reach(&scheduler))
         .transpose()?;
@@ -144,12 +144,15 @@ fn words(matches: &ArgMatches) -> &ArgMatches {
 /// Reads the commands of jobs.
 struct Reader {
     grammar: clap::Command,
+    /// True if the jobs are repeated.
+    recurs: bool,
 }
 
 impl Reader {
-    fn new() -> Self {
+    fn new(args: &Submit) -> Self {
         Self {
             grammar: help::command(),
+            recurs: args.every.is_some(),
         }
     }
 
@@ -180,6 +183,9 @@ impl Reader {
         let choice = &args.choice;
         if choice.delete && !choice.yes && choice.dry_run.is_none() {
             return Err(wrong("--delete asks before it removes files: add --yes"));
+        }
+        if self.recurs && args.later.deadline.is_some() {
+            return Err(wrong("a job with --every has no --by, which is one time"));
         }
         Ok((matches, args))
     }

@@ -363,6 +363,20 @@ fn job_of_a_scheduler_runs_on_a_worker_elsewhere() {
         assert_valid(&show)[0]["history"].as_array().unwrap().len(),
         3
     );
+    let by = "2031-05-01T06:00:00Z";
+    let copy = [
+        "cp", "--delete", "--yes", "--book", "--by", by, &source, &target,
+    ];
+    let booked = ask(&["submit"], &copy).assert_succeeded().out.concat();
+    let show = ask(&["show", "--json", &booked], &[]).assert_succeeded();
+    let command = assert_valid(&show)[0]["command"].to_string();
+    assert!(
+        command.contains(&format!(r#""--book","--by={by}""#)),
+        "{command}"
+    );
+    ask(&["cancel", &booked], &[]).assert_succeeded();
+    let recurs = ["submit", "--every", "1d"];
+    ask(&recurs, &copy).assert_failed(1, "has no --by");
     // what a worker elsewhere must not do
     for (copy, code, text) in [
         (&["cp", "/etc/hostname", &target][..], 1, "local paths"),

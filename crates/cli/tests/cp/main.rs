@@ -43,6 +43,7 @@ mod metadata;
 mod modes;
 mod monitor;
 mod mounts;
+mod mounts_empty;
 mod names;
 mod options;
 mod outages;

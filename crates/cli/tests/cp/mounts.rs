@@ -15,14 +15,14 @@ use crate::running::{Running, becomes_true};
 use crate::scratch::{names, noise, tree};
 
 /// Mount of a daemon's directory.
-struct Mounted {
-    running: Option<Running>,
+pub(crate) struct Mounted {
+    pub(crate) running: Option<Running>,
     folder: PathBuf,
 }
 
 impl Mounted {
     /// Mounts the directory of `far`, or returns `None` if this machine allows no mounts.
-    fn start(test: &str, far: &Far, options: &[&str]) -> Option<Self> {
+    pub(crate) fn start(test: &str, far: &Far, options: &[&str]) -> Option<Self> {
         Self::of("/", test, far, options)
     }
 
@@ -49,7 +49,7 @@ impl Mounted {
         Some(Self { running, folder })
     }
 
-    fn at(&self, name: &str) -> PathBuf {
+    pub(crate) fn at(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
 }
@@ -68,11 +68,11 @@ fn unmount(folder: &Path) {
     command.output().unwrap();
 }
 
-fn daemon(name: &str) -> Far {
+pub(crate) fn daemon(name: &str) -> Far {
     Far::start(name, &["--root", "ROOT"])
 }
 
-fn sh(script: &str) {
+pub(crate) fn sh(script: &str) {
     let output = Command::new("sh").args(["-ec", script]).output().unwrap();
     assert!(output.status.success(), "{script}: {output:?}");
 }

@@ -1,15 +1,17 @@
 //! Credentials: from profiles and programs, wrong ones, and those that expire during a copy.
 
+use std::fs;
+use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use crate::proxy::{Fault, Proxy};
-use crate::running::Running;
+use crate::running::{Running, becomes_true};
 use crate::server::{KEYS, Server};
 
 /// The command without credentials in its environment.
-fn bare(server: &Server, address: &str, args: &[&str]) -> Command {
+pub(crate) fn bare(server: &Server, address: &str, args: &[&str]) -> Command {
     let mut command = server.command_at(address, args);
     command
         .env_remove("AWS_ACCESS_KEY_ID")
@@ -89,7 +91,7 @@ fn credentials_that_expire_are_read_again() {
     // the old secret is refused as expired, after the new one has been written
     let proxy = Proxy::start(&server.address, move |head, nth| {
         if nth == 0 && !head.starts_with("HEAD ") && !expired.swap(true, Relaxed) {
-            std::fs::write(&file, &renewed).unwrap();
+            fs::write(&file, &renewed).unwrap();
             return Fault::Answer(400, "<Error><Code>ExpiredToken</Code></Error>".to_owned());
         }
         Fault::Pass
@@ -104,4 +106,91 @@ fn credentials_that_expire_are_read_again() {
     Running::start(command)
         .finish()
         .assert_failed(13, "have expired");
+}
+
+/// A shell command that starts a child, writes its process ID to the file `child`, and waits for it.
+const HANGS: &str = "sleep 900 & echo $! > new; mv new child; wait";
+
+/// Interrupts the command once its program hangs, and asserts that no process of the program is left.
+fn assert_interrupted(server: &Server, command: Command) {
+    let file = server.scratch.at("child");
+    let running = Running::start(command);
+    becomes_true("the program hangs", || file.exists());
+    let child = fs::read_to_string(&file).unwrap();
+    fs::remove_file(&file).unwrap();
+    running.signal("INT");
+    let outcome = running.finish();
+    assert_eq!(outcome.code, Some(20), "{outcome:?}");
+    let stat = Path::new("/proc").join(child.trim()).join("stat");
+    becomes_true("the child of the program has ended", || {
+        // a process without a parent that waits for it stays as a zombie
+        let stat = fs::read_to_string(&stat);
+        stat.map_or(true, |stat| stat.contains(") Z "))
+    });
+}
+
+#[test]
+fn interrupted_copy_and_list_end_a_program_that_hangs() {
+    let Some(server) = Server::start("hanging") else {
+        return;
+    };
+    server.write("f", "x");
+    let config = format!("[default]\ncredential_process = {HANGS}\n");
+    server.write("home/.aws/config", &config);
+    for args in [&["cp", "f", "s3://data/"][..], &["ls", "s3://data/"]] {
+        assert_interrupted(&server, bare(&server, &server.address, args));
+    }
+}
+
+#[test]
+fn interrupted_copy_ends_a_program_that_hangs_when_credentials_expire() {
+    let Some(server) = Server::start("hanging-renewal") else {
+        return;
+    };
+    let printed = r#"{"AccessKeyId":"old","SecretAccessKey":"old"}"#;
+    let program = format!("if mkdir ran; then echo '{printed}'; else {HANGS}; fi");
+    let config = format!("[default]\ncredential_process = {program}\n");
+    server.write("home/.aws/config", &config);
+    for nth in 0..40 {
+        server.write(&format!("d/{nth}"), "x");
+    }
+    let expired = Proxy::start(&server.address, |_, _| {
+        Fault::Answer(400, "<Error><Code>ExpiredToken</Code></Error>".to_owned())
+    });
+    let command = bare(&server, &expired.address, &["cp", "d/", "s3://data/"]);
+    assert_interrupted(&server, command);
+}
+
+#[test]
+fn program_without_new_credentials_is_not_run_for_each_request() {
+    let Some(server) = Server::start("unrenewed") else {
+        return;
+    };
+    for nth in 0..40 {
+        server.write(&format!("d/{nth}"), "x");
+    }
+    let [key, secret] = KEYS;
+    let printed = format!("{{\"AccessKeyId\":\"{key}\",\"SecretAccessKey\":\"{secret}\"}}");
+    let expired = Proxy::start(&server.address, |head, _| {
+        if head.starts_with("PUT ") {
+            return Fault::Answer(400, "<Error><Code>ExpiredToken</Code></Error>".to_owned());
+        }
+        Fault::Pass
+    });
+    for later in ["exit 3", &format!("echo '{printed}'")] {
+        let program = format!(
+            "echo >> runs; if test $(wc -l < runs) -eq 1; then echo '{printed}'; else {later}; fi"
+        );
+        let config = format!("[default]\ncredential_process = {program}\n");
+        server.write("home/.aws/config", &config);
+        server.write("runs", "");
+        let before = expired.count("PUT ");
+        let command = bare(&server, &expired.address, &["cp", "d/", "s3://data/"]);
+        let outcome = Running::start(command).finish();
+        assert_eq!(outcome.code, Some(13), "{outcome:?}");
+        assert!(outcome.said("have expired"), "{outcome:?}");
+        assert_eq!(server.read("runs"), "\n\n", "{later}");
+        let puts = expired.count("PUT ");
+        assert!(puts >= before + 40, "{later}: {puts} requests");
+    }
 }

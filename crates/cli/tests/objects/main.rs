@@ -11,10 +11,12 @@ mod faults;
 mod gate;
 mod google;
 mod keys;
+mod lost_answers;
 mod many_keys;
 mod options;
 mod places;
 mod proxy;
+mod relays;
 mod resume;
 #[expect(dead_code, reason = "tests of copies use the rest")]
 #[path = "../cp/running.rs"]

@@ -44,6 +44,35 @@ fn killed_upload_is_resumed() {
 }
 
 #[test]
+fn upload_whose_parts_cannot_be_listed_begins_anew() {
+    let Some(server) = Server::start("resume-unlisted") else {
+        return;
+    };
+    server.scratch.file("large", LARGE);
+    let hangs = Arc::new(AtomicBool::new(true));
+    let hung = Arc::clone(&hangs);
+    let proxy = Proxy::start(&server.address, move |head, _| {
+        if head.contains("max-parts=") {
+            return Fault::Answer(403, "<Error><Code>AccessDenied</Code></Error>".to_owned());
+        }
+        if hung.load(Relaxed) && head.contains("partNumber=8&") {
+            return Fault::Hang;
+        }
+        Fault::Pass
+    });
+    let args = ["cp", "large", "s3://data/"];
+    let mut first = Running::start(server.command_at(&proxy.address, &args));
+    becomes_true("seven parts have arrived", || parts(&server) >= 7);
+    first.kill();
+    hangs.store(false, Relaxed);
+    Running::start(server.command_at(&proxy.address, &args))
+        .finish()
+        .assert_succeeded();
+    assert_eq!(proxy.count("POST /data/large?uploads"), 2);
+    assert_eq!(parts(&server), 0);
+}
+
+#[test]
 fn upload_of_a_changed_file_begins_anew() {
     let Some(server) = Server::start("resume-changed") else {
         return;
@@ -150,7 +179,7 @@ fn interrupted_copy_names_the_command_that_resumes() {
 }
 
 /// Returns the number of parts of unfinished uploads at the server.
-fn parts(server: &Server) -> usize {
+pub(crate) fn parts(server: &Server) -> usize {
     let mut folders = vec![server.scratch.at("store/data/.sgwtmp")];
     let mut count = 0;
     while let Some(folder) = folders.pop() {

@@ -15,8 +15,8 @@ use crate::fault::Fault;
 use crate::stores::decision::Decision;
 use crate::stores::job::{Job, blocking, join};
 use crate::stores::landing::Landing;
-use crate::stores::name_set::NameSet;
 use crate::stores::object_names::ObjectNames;
+use lighthaul_buckets::name_set::NameSet;
 
 /// Removes objects that the source does not have.
 pub(crate) async fn of_objects(job: &Arc<Job>, names: &ObjectNames, keys: Vec<String>) {

@@ -23,11 +23,11 @@ use crate::stores::job::{Job, Seen, blocking, join};
 use crate::stores::keys::{self, KeyPath};
 use crate::stores::landing::Landing;
 use crate::stores::listed_objects::{self, Found};
-use crate::stores::name_set::NameSet;
 use crate::stores::object_names::{OBJECTS_MAX, unusable};
 use crate::stores::object_sources::{self, Kind, Source, StreamSize};
 use crate::stores::publisher::Publisher;
 use crate::stores::source_file::SourceFile;
+use lighthaul_buckets::name_set::NameSet;
 
 /// Downloads all sources.
 pub(crate) async fn run(job: &Arc<Job>) -> Result<(), Error> {
@@ -127,7 +127,7 @@ impl Download {
                 if let Some(item) = self.item(source, object) {
                     self.start(item, tasks).await;
                 }
-                if self.seen.len() > OBJECTS_MAX {
+                if self.seen.count() > OBJECTS_MAX {
                     let why = format!(
                         "it has more than {OBJECTS_MAX} objects: copy parts of the tree at a time"
                     );

@@ -5,17 +5,21 @@ use std::sync::{Arc, Mutex, PoisonError};
 use lighthaul_base::Size;
 use lighthaul_buckets::call_error::{CallError, Reason};
 use lighthaul_buckets::client::Patience;
+use lighthaul_buckets::store::Bucket;
 use lighthaul_files::list::PathList;
 use lighthaul_files::naming::Naming;
 use lighthaul_files::options::Options;
+use lighthaul_io::host::cancellation::Cancellation;
 use lighthaul_remote::place::Place;
 use lighthaul_session::error::Error;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{JoinSet, spawn_blocking};
 
 use crate::fault::Fault;
-use crate::stores::name_set::NameSet;
+use crate::stores::places;
 use crate::stores::report::Report;
+use lighthaul_buckets::left_uploads::LeftUploads;
+use lighthaul_buckets::name_set::NameSet;
 
 /// Copy to make.
 #[derive(Debug)]
@@ -27,6 +31,10 @@ pub(crate) struct Job {
     pub(crate) options: Options,
     pub(crate) patience: Patience,
     pub(crate) report: Report,
+    /// Cancellation of the thread that made the job.
+    cancellation: Cancellation,
+    /// Uploads in parts that are in work.
+    pub(crate) uploads: Arc<LeftUploads>,
     /// List of paths to copy, until it is read.
     list: Mutex<Option<PathList>>,
     /// Room for bytes in memory, in KiB.
@@ -49,10 +57,18 @@ impl Job {
             options: options.clone(),
             patience,
             report,
+            cancellation: Cancellation::current(),
+            uploads: Arc::default(),
             list: Mutex::new(list),
             memory: Arc::new(Semaphore::new(MEMORY_KIB as usize)),
             files: Arc::new(Semaphore::new(FILES_MAX)),
         }
+    }
+
+    /// Opens the bucket of a place, and returns the key in it. Ends early if the copy is cancelled.
+    pub(crate) fn open(&self, place: &Place) -> Result<(Bucket, String), Error> {
+        let cancellation = self.cancellation.clone();
+        cancellation.cover(|| places::open(place, self.patience))
     }
 
     /// Waits for room for bytes in memory. A part that is larger than all of it gets all.

@@ -14,7 +14,6 @@ use crate::fault::Fault;
 use crate::stores::decision::Existing;
 use crate::stores::job::Job;
 use crate::stores::keys;
-use crate::stores::places;
 
 /// Objects of the target by key.
 pub(crate) type Objects = BTreeMap<Box<str>, Existing>;
@@ -43,7 +42,7 @@ pub(crate) struct ObjectNames {
 impl ObjectNames {
     /// Returns the names for sources, of which `first` is the first name.
     pub(crate) async fn new(job: &Job, naming: Naming, first: &str) -> Result<Self, Error> {
-        let (bucket, key) = places::open(&job.target, job.patience)?;
+        let (bucket, key) = job.open(&job.target)?;
         let prefix = keys::folder(&key);
         job.check_deletion(naming)?;
         let is_inside = match naming {

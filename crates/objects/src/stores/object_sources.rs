@@ -10,7 +10,6 @@ use lighthaul_session::error::{Code, Error};
 use crate::fault::Fault;
 use crate::stores::job::Job;
 use crate::stores::keys;
-use crate::stores::places;
 
 /// Source of a copy.
 #[derive(Debug)]
@@ -72,7 +71,7 @@ pub(crate) async fn find(job: &Job) -> Result<(Vec<Source>, Naming), Error> {
 }
 
 async fn look(place: &Place, job: &Job) -> Result<Source, Error> {
-    let (bucket, key) = places::open(place, job.patience)?;
+    let (bucket, key) = job.open(place)?;
     if job.options.listed {
         return base(bucket, &key);
     }

@@ -3,14 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use futures_util::StreamExt;
-use lighthaul_buckets::attributes::{Attributes, Condition, HeldPart, Listed};
+use lighthaul_buckets::attributes::{Attributes, Condition, Listed};
 use lighthaul_buckets::call_error::{CallError, Reason};
-use lighthaul_buckets::checksum;
-use lighthaul_buckets::range_reader::RangeReader;
-use lighthaul_buckets::store::{Bucket, Upload};
-use lighthaul_buckets::web::{Download, Web};
+use lighthaul_buckets::store::Bucket;
 use lighthaul_files::filter::Decision as Ruled;
 use lighthaul_files::naming::Naming;
 use lighthaul_session::error::Error;
@@ -18,28 +14,15 @@ use tokio::task::JoinSet;
 
 use crate::fault::Fault;
 use crate::stores::content_sums;
-use crate::stores::decision::{self, Decision, Existing, There, Version};
+use crate::stores::decision::{self, Decision, There, Version};
 use crate::stores::deletion;
-use crate::stores::job::{Job, PART, Seen, join, part_len};
+use crate::stores::job::{Job, Seen, join};
 use crate::stores::keys::{self, KeyPath};
 use crate::stores::listed_objects::{self, Found};
 use crate::stores::object_names::{self, ObjectNames, Objects, Top, unusable};
-use crate::stores::object_sources::{self, Kind, Source, StreamSize};
-
-/// Object to copy.
-struct Item {
-    from: Bucket,
-    key: String,
-    known: Attributes,
-    is_known: bool,
-    /// Set if the object is read in one response.
-    stream: Option<StreamSize>,
-    to: Bucket,
-    target: String,
-    /// Path for messages.
-    name: String,
-    there: Option<Existing>,
-}
+use crate::stores::object_sources::{self, Kind, Source};
+use crate::stores::relay_item::Item;
+use crate::stores::relay_object;
 
 /// Copies all sources.
 pub(crate) async fn run(job: &Arc<Job>) -> Result<(), Error> {
@@ -328,7 +311,7 @@ async fn copied(job: &Arc<Job>, item: &Item, condition: &Condition) -> Result<bo
     if item.to.copies_from(&item.from, known.size, condition) {
         within(job, (item, &known), condition).await
     } else {
-        through(job, (item, &known), condition).await
+        relay_object::copy(job, (item, &known), condition).await
     }
 }
 
@@ -391,137 +374,7 @@ async fn within(
         return Err(CallError::new(Reason::Integrity, text));
     }
     if let Some(crc) = made.crc {
-        check(known.crc, crc)?;
+        relay_object::check(known.crc, crc)?;
     }
     Ok(known.crc.is_some() && made.crc.is_some())
-}
-
-/// Copies an object through this host.
-async fn through(
-    job: &Arc<Job>,
-    (item, known): (&Item, &Attributes),
-    condition: &Condition,
-) -> Result<bool, CallError> {
-    if item.stream == Some(StreamSize::Unknown) {
-        let text = "the server does not tell its size; copy it here first";
-        return Err(CallError::new(Reason::Unsupported, text));
-    }
-    let stamp = Some(known.time());
-    if known.size <= PART {
-        let _room = job.room(known.size).await?;
-        let piece = RangeReader::new(&item.from, &item.key, None, known);
-        let piece = piece.all().await?;
-        let theirs = known.crc.or(piece.attributes.crc);
-        check(theirs, checksum::of(&piece.bytes))?;
-        let how = (stamp, condition);
-        let is_proven = item
-            .to
-            .write(&item.target, Bytes::from_owner(piece.bytes), how)
-            .await?;
-        job.report.moved(known.size);
-        return Ok(is_proven && theirs.is_some());
-    }
-    let mut upload = item.to.begin(&item.target, stamp).await?;
-    let done = async {
-        let (parts, ours) = parts(job, (item, known), &mut upload).await?;
-        check(known.crc, ours)?;
-        let crc = parts.iter().all(|part| part.crc.is_some()).then_some(ours);
-        let made = (item.target.as_str(), &mut upload);
-        let is_proven = item.to.complete(made, &parts, (crc, condition)).await?;
-        Ok(is_proven && known.crc.is_some())
-    };
-    let done = done.await;
-    if done.is_err() {
-        item.to.abort(&item.target, &mut upload).await.ok();
-    }
-    done
-}
-
-/// Object that is read: in ranges, or in one response.
-struct Reader<'a> {
-    item: &'a Item,
-    known: &'a Attributes,
-    stream: Option<(&'a Web, Download)>,
-}
-
-impl<'a> Reader<'a> {
-    async fn open(item: &'a Item, known: &'a Attributes) -> Result<Self, CallError> {
-        let stream = match item.from.web().filter(|_| item.stream.is_some()) {
-            Some(web) => Some((web, web.stream(&item.key).await?)),
-            None => None,
-        };
-        Ok(Self {
-            item,
-            known,
-            stream,
-        })
-    }
-
-    /// Reads the bytes from `from`, where the last call ended, to `till`.
-    async fn read(&mut self, from: u64, till: u64) -> Result<Bytes, CallError> {
-        let Some((web, download)) = &mut self.stream else {
-            let (bucket, range) = (&self.item.from, Some((from, till)));
-            let piece = RangeReader::new(bucket, &self.item.key, range, self.known);
-            let piece = piece.all().await?;
-            return Ok(Bytes::from_owner(piece.bytes));
-        };
-        let bytes = web.take(download, till - from).await?;
-        if till == self.known.size && web.next(download).await?.is_some() {
-            let text = "the file is longer than the server reported";
-            return Err(CallError::new(Reason::Condition, text));
-        }
-        Ok(bytes.into())
-    }
-}
-
-/// Reads an object and sends it as parts. Returns them, and the checksum of all bytes that were read.
-async fn parts(
-    job: &Arc<Job>,
-    (item, known): (&Item, &Attributes),
-    upload: &mut Upload,
-) -> Result<(Vec<HeldPart>, u64), CallError> {
-    let len = part_len(known.size);
-    let mut reader = Reader::open(item, known).await?;
-    let mut crc = checksum::of(&[]);
-    let mut tasks: JoinSet<Result<HeldPart, CallError>> = JoinSet::new();
-    let mut parts = std::collections::BTreeMap::new();
-    for number in 1.. {
-        let from = u64::from(number - 1) * len;
-        if from >= known.size {
-            break;
-        }
-        let till = (from + len).min(known.size);
-        let room = job.room(till - from).await?;
-        let bytes = reader.read(from, till).await?;
-        crc = checksum::combined(crc, checksum::of(&bytes), till - from);
-        let sent = item.to.send_part(&item.target, upload, (number, bytes));
-        let job = Arc::clone(job);
-        tasks.spawn(async move {
-            let part = sent.await?;
-            job.report.moved(part.size);
-            drop(room);
-            Ok(part)
-        });
-        while let Some(ended) = tasks.try_join_next() {
-            let part = ended.map_err(|_| interrupted())??;
-            parts.insert(part.number, part);
-        }
-    }
-    while let Some(ended) = tasks.join_next().await {
-        let part = ended.map_err(|_| interrupted())??;
-        parts.insert(part.number, part);
-    }
-    Ok((parts.into_values().collect(), crc))
-}
-
-fn interrupted() -> CallError {
-    CallError::new(Reason::Broken, "it was interrupted")
-}
-
-fn check(theirs: Option<u64>, ours: u64) -> Result<(), CallError> {
-    if theirs.is_some_and(|theirs| theirs != ours) {
-        let text = "the received bytes differ from the checksum of the store";
-        return Err(CallError::new(Reason::Integrity, text));
-    }
-    Ok(())
 }

@@ -4,7 +4,9 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 
+use futures_util::future::{Either, select};
 use lighthaul_buckets::attributes::{Listed, Stamp};
 use lighthaul_buckets::call_error::{CallError, Reason};
 use lighthaul_buckets::client::Patience;
@@ -14,6 +16,7 @@ use lighthaul_io::error::Error as World;
 use lighthaul_io::host::interrupt;
 use lighthaul_remote::place::Place;
 use lighthaul_session::error::{Code, Error};
+use tokio::time::sleep;
 
 use crate::fault::Fault;
 use crate::stores::keys;
@@ -37,7 +40,20 @@ pub(crate) fn execute(
     let (bucket, _) = places::open(place, patience)?;
     let names = Names::Urls;
     let executor = Executor::new((bucket, &names), take, &|| Ok(()));
-    runtime()?.block_on(executor.execute(request)).map(|_| ())
+    runtime()?.block_on(async {
+        let (work, end) = (pin!(executor.execute(request)), pin!(interruption()));
+        match select(work, end).await {
+            Either::Left((done, _)) => done.map(|_| ()),
+            Either::Right(_) => Err(World::Interrupted.into()),
+        }
+    })
+}
+
+/// Waits until the command or its task is interrupted.
+async fn interruption() {
+    while !interrupt::is_requested() {
+        sleep(LOOK).await;
+    }
 }
 
 /// Names of objects for users.
@@ -395,5 +411,7 @@ const MISSING: (Reason, &str) = (
 /// Retries of each request.
 const RETRIES: u32 = 5;
 const STALL: std::time::Duration = std::time::Duration::from_secs(20);
+/// Interval at which an interruption is looked for.
+const LOOK: std::time::Duration = std::time::Duration::from_millis(50);
 /// Objects that are removed at a time.
 const TOGETHER: usize = 16;

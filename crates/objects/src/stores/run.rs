@@ -18,6 +18,7 @@ use lighthaul_io::host::interrupt;
 use lighthaul_remote::place::Place;
 use lighthaul_session::error::Error;
 use tokio::runtime::{Builder, Runtime};
+use tokio::time::timeout;
 
 use crate::fault::Fault;
 use crate::object_copy::ObjectCopy;
@@ -77,6 +78,11 @@ pub(crate) fn run(
         watcher(CopyEvent::Moving(job.report.progress()));
         if interrupt::is_requested() {
             task.abort();
+            let ends = async {
+                task.await.ok();
+                job.uploads.give_up_left().await;
+            };
+            runtime.block_on(async { timeout(END_TIMEOUT, ends).await.ok() });
             runtime.shutdown_timeout(END_TIMEOUT);
             return Err(World::Interrupted.into());
         }
@@ -204,7 +210,7 @@ fn start(copy: &ObjectCopy<'_>) -> Start {
 
 /// Interval of progress.
 const LOOK: Duration = Duration::from_millis(50);
-/// Time for work on files to end after an interruption.
+/// Time for uploads, and then for work on files, to end after an interruption.
 const END_TIMEOUT: Duration = Duration::from_secs(5);
 /// Threads for requests.
 const WORKERS: usize = 4;

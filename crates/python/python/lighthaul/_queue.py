@@ -164,12 +164,15 @@ class Queue:
         archive: bool = False,
         exclude: Sequence[str] = (),
         rate: int | str | None = None,
+        book: bool = False,
+        by: datetime.datetime | None = None,
         key: str | None = None,
     ) -> Job:
         """Queue a copy, and return its job.
 
         Places are URLs of daemons and object stores. after: jobs that must be done first. every: seconds or text as in
-        1d. rate: bits a second or text as in 1Gb/s. key: a further call with the same key returns the same job.
+        1d. rate: bits a second or text as in 1Gb/s. book: the worker books bandwidth for the copy and waits for it. by: with
+        book, the copy finishes by this time, or the job fails. key: a further call with the same key returns the same job.
         """
         if isinstance(exclude, str):
             raise TypeError("exclude is a list")
@@ -180,6 +183,8 @@ class Queue:
             "archive": archive,
             "exclude": list(exclude),
             "rate": rate,
+            "book": book,
+            "by": text_of(by),
         }
         job: dict[str, object] = {
             "sources": [sources] if isinstance(sources, str) else list(sources),

@@ -99,6 +99,19 @@ def test_job_is_canceled_retried_and_listed(far: Far, desk: Desk) -> None:
     assert job.id in [one.id for one in desk.queue("olga").jobs(owner="ada")]
 
 
+def test_job_books_by_a_time(far: Far, desk: Desk) -> None:
+    queue = desk.queue("ada")
+    places = (far.place("shared/data"), far.place("home/ada/"))
+    by = datetime.datetime(2031, 5, 1, 6, tzinfo=datetime.timezone.utc)
+    job = queue.submit(*places, book=True, by=by)
+    assert job.command[2:4] == ("--book", "--by=2031-05-01T06:00:00Z")
+    job.cancel()
+    with pytest.raises(lighthaul.UsageError, match="by needs book"):
+        queue.submit(*places, by=by)
+    with pytest.raises(lighthaul.UsageError, match="every has no by"):
+        queue.submit(*places, book=True, by=by, every="1d")
+
+
 def test_refusals_are_exceptions(far: Far, desk: Desk) -> None:
     queue = desk.queue("ada")
     with pytest.raises(lighthaul.UsageError, match="local paths"):

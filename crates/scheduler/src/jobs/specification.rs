@@ -27,6 +27,14 @@ pub(super) fn specification(
     if new.every.is_some() && new.start_by.is_some() {
         return Err(JobError::Misuse("a job with every has no start_by"));
     }
+    if new.options.by.is_some() {
+        if !new.options.book {
+            return Err(JobError::Misuse("by needs book: set both, or omit by"));
+        }
+        if new.every.is_some() {
+            return Err(JobError::Misuse("a job with every has no by"));
+        }
+    }
     if new.after.len() > AFTER_MAX {
         return Err(JobError::Misuse("a job waits for at most 100 jobs"));
     }
@@ -118,6 +126,10 @@ fn check_objects((sources, target): &Places, options: &CopyOptions) -> Result<()
             options.archive,
             "archive does not apply to object stores, which keep no owners: omit it",
         ),
+        (
+            options.book,
+            "book does not apply to object stores: omit it",
+        ),
     ];
     match refused.into_iter().find(|(is_set, _)| *is_set) {
         Some((_, text)) => Err(JobError::Misuse(text)),
@@ -153,6 +165,8 @@ fn command(new: &NewJob) -> Result<Vec<String>, JobError> {
         archive,
         exclude,
         rate,
+        book,
+        by,
     } = &new.options;
     // a server could send the worker to a place that the policy does not permit
     let mut words = vec!["cp".to_owned(), "--no-redirects".to_owned()];
@@ -163,6 +177,7 @@ fn command(new: &NewJob) -> Result<Vec<String>, JobError> {
         (update, "--update"),
         (checksum, "--checksum"),
         (archive, "--archive"),
+        (book, "--book"),
     ];
     let flags = flags.into_iter().filter(|(is_set, _)| **is_set);
     words.extend(flags.map(|(_, flag)| flag.to_owned()));
@@ -171,6 +186,7 @@ fn command(new: &NewJob) -> Result<Vec<String>, JobError> {
         let rate = rate.rate().ok_or(JobError::Misuse("a rate is above 0"))?;
         words.push(format!("--rate={}b/s", rate.as_bps()));
     }
+    words.extend(by.map(|by| format!("--by={by}")));
     words.push("--".to_owned());
     // as the client wrote them: a final slash of a source means its contents
     words.extend(new.sources.iter().cloned());
@@ -303,7 +319,11 @@ mod tests {
             archive: true,
             ..CopyOptions::default()
         };
-        for (options, name) in [(rate(), "rate"), (archive(), "archive")] {
+        let book = || CopyOptions {
+            book: true,
+            ..CopyOptions::default()
+        };
+        for (options, name) in [(rate(), "rate"), (archive(), "archive"), (book(), "book")] {
             for source in ["s3://b/k", "https://web.example.org/k"] {
                 let why = with(source, "gs://c/k", options.clone()).unwrap_err();
                 assert!(
@@ -335,6 +355,35 @@ mod tests {
             CopyOptions::default(),
         );
         assert!(why.unwrap_err().contains("only be a source"));
+    }
+
+    #[test]
+    fn bookings_have_the_rules_of_the_command() {
+        let by = Some("2031-05-01T06:00:00Z".parse().unwrap());
+        let with = |book, by, every| {
+            let options = CopyOptions {
+                book,
+                by,
+                ..CopyOptions::default()
+            };
+            let new = NewJob {
+                options,
+                every,
+                ..job("lh://near/a", "lh://far/b")
+            };
+            let made = specification(&olga(), &permissive(), &new);
+            made.map(|spec| spec.command[2..].join(" "))
+                .map_err(|why| why.to_string())
+        };
+        let day = Some(IsoDuration(Duration::from_hours(24)));
+        let places = "-- lh://near/a lh://far/b";
+        assert_eq!(with(true, None, day), Ok(format!("--book {places}")));
+        let expected = format!("--book --by=2031-05-01T06:00:00Z {places}");
+        assert_eq!(with(true, by, None), Ok(expected));
+        let why = with(false, by, None).unwrap_err();
+        assert!(why.contains("by needs book"), "{why}");
+        let why = with(true, by, day).unwrap_err();
+        assert!(why.contains("a job with every has no by"), "{why}");
     }
 
     #[test]

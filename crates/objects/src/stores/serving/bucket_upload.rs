@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use bytes::Bytes;
 use lighthaul_base::Size;
 use lighthaul_buckets::attributes::{Condition, HeldPart};
-use lighthaul_buckets::call_error::{CallError, Reason};
+use lighthaul_buckets::call_error::CallError;
 use lighthaul_buckets::checksum;
 use lighthaul_buckets::store::{Bucket, Upload};
 use lighthaul_copy::object_target::{ObjectUpload, Published};
@@ -18,6 +18,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinHandle;
 
 use crate::stores::job::{self, PART, part_len};
+use crate::stores::part_upload::may_continue;
 use crate::stores::serving::client_errors::{of_request, unwritten};
 use crate::stores::serving::completion::{
     checked, complete, gathered, may_check, published, unpublished,
@@ -28,7 +29,7 @@ use crate::stores::serving::served_bucket::{ServedBucket, name};
 use crate::stores::serving::shared_parts::SharedParts;
 use crate::stores::serving::spool::{Slot, Spool};
 use crate::stores::serving::upload_target::Target;
-use crate::stores::upload_record::UploadRecord;
+use lighthaul_buckets::upload_record::UploadRecord;
 
 /// Upload of one object. An object of one part is sent when it is published, in one request.
 #[derive(Debug)]
@@ -295,7 +296,6 @@ impl BucketUpload {
     fn put(&self, bytes: Bytes, room: Option<OwnedSemaphorePermit>) -> Publishing {
         let (bucket, target) = self.own();
         self.shared.spawn(async move {
-            let crc = Some(checksum::of(&bytes));
             let write = |condition: Condition| {
                 let (bucket, target, bytes) = (&bucket, &target, bytes.clone());
                 async move {
@@ -311,7 +311,7 @@ impl BucketUpload {
                 };
             }
             drop(room);
-            published(&bucket, &target, (written, crc)).await
+            published(&bucket, &target, written).await
         })
     }
 
@@ -330,17 +330,16 @@ impl BucketUpload {
             let mut upload = upload.ok_or_else(unpublished)?;
             let made = match gathered(&target, sent, held).await {
                 Ok((parts, whole)) => {
-                    let made = complete((&bucket, &target), &mut upload, (&parts, whole)).await;
-                    (made, whole)
+                    complete((&bucket, &target), &mut upload, (&parts, whole)).await
                 }
-                Err(error) => (Err(error), None),
+                Err(error) => Err(error),
             };
-            if let (Err(error), Some(_)) = (&made.0, &record)
+            if let (Err(error), Some(_)) = (&made, &record)
                 && may_continue(error)
             {
                 return Err(error.clone());
             }
-            let is_over = made.0.is_ok() || bucket.abort(&target.key, &mut upload).await.is_ok();
+            let is_over = made.is_ok() || bucket.abort(&target.key, &mut upload).await.is_ok();
             if let Some(id) = name(&upload).filter(|_| is_over) {
                 uploads.remove(id);
                 remove(record);
@@ -387,11 +386,6 @@ fn remove(record: Option<UploadRecord>) {
     if let Some(record) = record {
         record.remove();
     }
-}
-
-/// Returns true if a later copy can continue an upload that failed for this reason.
-fn may_continue(error: &CallError) -> bool {
-    error.is_passing() || matches!(error.reason, Reason::Stopped | Reason::Expired)
 }
 
 /// Returns the reason of a failure of the spool.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use lighthaul_buckets::attributes::{Condition, HeldPart};
+use lighthaul_buckets::attributes::{Completion, Condition, HeldPart};
 use lighthaul_buckets::call_error::{CallError, Reason};
 use lighthaul_buckets::checksum;
 use lighthaul_buckets::store::{Bucket, Upload};
@@ -17,15 +17,21 @@ use crate::stores::serving::upload_target::Target;
 pub(crate) async fn complete(
     (bucket, target): (&Bucket, &Target),
     upload: &mut Upload,
-    (parts, whole): (&[HeldPart], Option<u64>),
+    (parts, crc): (&[HeldPart], Option<u64>),
 ) -> Result<bool, CallError> {
-    let how = (whole, &target.condition);
+    let stamp = Some(target.stamp);
+    let whole = |condition| Completion {
+        stamp,
+        crc,
+        condition,
+    };
+    let how = whole(&target.condition);
     let made = bucket.complete((&target.key, upload), parts, how).await;
     if !may_check(target, &made) {
         return made;
     }
     checked(bucket, target).await?;
-    let how = (whole, &Condition::Always);
+    let how = whole(&Condition::Always);
     bucket.complete((&target.key, upload), parts, how).await
 }
 
@@ -90,12 +96,11 @@ pub(crate) async fn checked(bucket: &Bucket, target: &Target) -> Result<(), Call
     Err(CallError::new(Reason::Condition, text))
 }
 
-/// Returns the result of an upload with this checksum. If its condition was refused, the object may be that of an earlier
-/// attempt, whose answer was lost.
+/// Returns the result of an upload. Another program may have written or removed the object.
 pub(crate) async fn published(
     bucket: &Bucket,
     target: &Target,
-    (made, crc): (Result<bool, CallError>, Option<u64>),
+    made: Result<bool, CallError>,
 ) -> Result<Published, CallError> {
     let error = match made {
         Ok(true) => return Ok(Published::Verified),
@@ -104,9 +109,12 @@ pub(crate) async fn published(
     };
     let is_replacement = matches!(target.condition, Condition::Unchanged(_));
     match error.reason {
-        Reason::Condition => {}
+        Reason::Condition => Ok(Published::Overtaken),
         // the object that it replaces was removed
-        Reason::Missing if is_replacement => {}
+        Reason::Missing if is_replacement => {
+            let there = bucket.attributes(&target.key).await?;
+            there.map_or(Ok(Published::Overtaken), |_| Err(error))
+        }
         Reason::Missing
         | Reason::Denied
         | Reason::Expired
@@ -115,19 +123,7 @@ pub(crate) async fn published(
         | Reason::Unsupported
         | Reason::Integrity
         | Reason::Broken
-        | Reason::Stopped => return Err(error),
-    }
-    let there = bucket.attributes(&target.key).await?;
-    let is_ours = there.as_ref().is_some_and(|there| {
-        let is_same = there.size == target.size && there.stamp == Some(target.stamp);
-        is_same && crc.is_some() && there.crc == crc
-    });
-    if is_ours {
-        Ok(Published::Verified)
-    } else if error.reason == Reason::Missing && there.is_some() {
-        Err(error)
-    } else {
-        Ok(Published::Overtaken)
+        | Reason::Stopped => Err(error),
     }
 }
 

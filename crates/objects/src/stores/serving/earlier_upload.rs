@@ -13,7 +13,7 @@ use tokio::time::sleep;
 
 use crate::stores::serving::served_bucket::ServedBucket;
 use crate::stores::serving::upload_target::Target;
-use crate::stores::upload_record::{NoRecord, UploadRecord};
+use lighthaul_buckets::upload_record::{NoRecord, UploadRecord};
 
 /// Parts that the store has, by number from 0.
 pub(crate) type Parts = BTreeMap<u64, HeldPart>;

@@ -9,7 +9,7 @@ use lighthaul_buckets::call_error::{CallError, Reason};
 use lighthaul_buckets::store::{Bucket, Upload};
 use tokio::time::sleep;
 
-use crate::stores::upload_record::UploadRecord;
+use lighthaul_buckets::upload_record::UploadRecord;
 
 /// Records of uploads, and the time for which they stay.
 #[derive(Clone, Debug)]

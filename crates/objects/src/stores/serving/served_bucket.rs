@@ -25,7 +25,7 @@ use crate::stores::serving::completion::end_of;
 use crate::stores::serving::kept_uploads::KeptUploads;
 use crate::stores::serving::open_uploads::{OpenUploads, ended};
 use crate::stores::serving::spool::Spool;
-use crate::stores::upload_record::UploadRecord;
+use lighthaul_buckets::upload_record::UploadRecord;
 
 /// Bucket, with the memory and the files that all uploads to it share.
 #[derive(Debug)]

@@ -6,24 +6,25 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
-use lighthaul_buckets::checksum;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
+use crate::checksum;
+
 /// Record of one upload. It is removed by [`Self::remove`], and stays otherwise.
 #[derive(Debug)]
-pub(crate) struct UploadRecord {
+pub struct UploadRecord {
     file: File,
     path: PathBuf,
     url: String,
     version: String,
     /// Name of the upload of an earlier run, and true if its file is still the same.
-    pub(crate) earlier: Option<(String, bool)>,
+    pub earlier: Option<(String, bool)>,
 }
 
 /// Reason why there is no record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum NoRecord {
+pub enum NoRecord {
     /// Another copy has it.
     InUse,
     /// No record can be kept.
@@ -32,7 +33,7 @@ pub(crate) enum NoRecord {
 
 impl UploadRecord {
     /// Opens the record of the upload of a file to `url`, in a directory that is created. `version` is a line about the file.
-    pub(crate) fn open(folder: &Path, url: &str, version: &str) -> Result<Self, NoRecord> {
+    pub fn open(folder: &Path, url: &str, version: &str) -> Result<Self, NoRecord> {
         fs::create_dir_all(folder).map_err(|_| NoRecord::Unusable)?;
         let path = folder.join(format!("{:016x}", checksum::of(url.as_bytes())));
         let mut options = OpenOptions::new();
@@ -57,7 +58,7 @@ impl UploadRecord {
 
     /// Opens the record at `path`, if it is complete and no copy has it. Returns it with the URL of the object and the name
     /// of the upload.
-    pub(crate) fn claim(path: &Path) -> Option<(Self, String, String)> {
+    pub fn claim(path: &Path) -> Option<(Self, String, String)> {
         let mut file = OpenOptions::new().read(true).write(true).open(path).ok()?;
         let text = locked(&mut file).ok()?;
         let mut lines = text.lines().map(str::to_owned);
@@ -74,7 +75,7 @@ impl UploadRecord {
     }
 
     /// Notes the name of an upload.
-    pub(crate) fn note(&mut self, id: &str) {
+    pub fn note(&mut self, id: &str) {
         let text = format!("{}\n{}\n{id}\n{END}\n", self.url, self.version);
         // without a record, the upload is only not resumed
         let file = &mut self.file;
@@ -83,7 +84,7 @@ impl UploadRecord {
     }
 
     /// Removes the record, since the upload has ended.
-    pub(crate) fn remove(self) {
+    pub fn remove(self) {
         fs::remove_file(&self.path).ok();
     }
 }

@@ -7,24 +7,24 @@ use std::hash::{BuildHasher, Hash, RandomState};
 
 /// Set of names.
 #[derive(Debug, Default)]
-pub(crate) struct NameSet {
+pub struct NameSet {
     hashes: BTreeSet<u128>,
     keys: [RandomState; 2],
 }
 
 impl NameSet {
     /// Adds a name. Returns false if the set has it.
-    pub(crate) fn add(&mut self, name: &(impl Hash + ?Sized)) -> bool {
+    pub fn add(&mut self, name: &(impl Hash + ?Sized)) -> bool {
         self.hashes.insert(self.hash(name))
     }
 
     /// Returns true if the set has a name.
-    pub(crate) fn has(&self, name: &(impl Hash + ?Sized)) -> bool {
+    pub fn has(&self, name: &(impl Hash + ?Sized)) -> bool {
         self.hashes.contains(&self.hash(name))
     }
 
     /// Returns the number of names.
-    pub(crate) fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.hashes.len()
     }
 
@@ -46,6 +46,6 @@ mod tests {
         }
         assert!(!names.add("name-7"));
         assert!(names.has("name-999") && !names.has("name-1000"));
-        assert_eq!(names.len(), 1000);
+        assert_eq!(names.count(), 1000);
     }
 }
