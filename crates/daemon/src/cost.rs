@@ -380,7 +380,7 @@ mod tests {
             (messages(), [68, 68, 17, 56, 56]),
             (objects(), [324, 324, 17, 56, 56]),
             (link(), [12, 12, 6, 24, 24]),
-            (remote_files(), [28, 28, 41, 1648, 1648]),
+            (remote_files(), [28, 28, 42, 1648, 1648]),
         ];
         for (request, figures) in table {
             let (least, most) = Cost::with_lanes(&request, 4);
