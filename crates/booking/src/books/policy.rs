@@ -43,6 +43,8 @@ pub struct Quota {
     pub reservations: usize,
     /// Maximum number of bytes in each window.
     pub bytes: u64,
+    /// Maximum time in each hour for which a user may hold a whole link without a commit.
+    pub uncommitted: Duration,
 }
 
 impl Default for Quota {
@@ -50,6 +52,7 @@ impl Default for Quota {
         Self {
             reservations: 1000,
             bytes: u64::MAX,
+            uncommitted: Duration::from_mins(10),
         }
     }
 }
@@ -76,6 +79,7 @@ impl Policy {
             quota: Quota {
                 reservations: 0,
                 bytes: 0,
+                uncommitted: Duration::ZERO,
             },
             job_sources: Vec::new(),
             job_targets: Vec::new(),

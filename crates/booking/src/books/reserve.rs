@@ -143,6 +143,9 @@ impl Ledger {
         new: &NewReservation,
     ) -> Result<Reservation> {
         self.usage.check_count(&self.config, &principal.name)?;
+        if principal.role == Role::User && !new.commit {
+            self.uncommitted.check(&self.config, &principal.name, now)?;
+        }
         let Plan {
             full,
             request,

@@ -135,6 +135,7 @@ fn quota_limits_reservations_and_bytes_of_a_day() {
     let quota = Quota {
         reservations: 2,
         bytes: 100 * SECONDS_WORTH,
+        ..Quota::default()
     };
     let config = Config {
         policies: [("ada".to_owned(), quota.into())].into(),
@@ -310,3 +311,87 @@ fn assert_refused(cases: &[(&str, Spoil<NewReservation>)]) {
 
 /// Makes a request or a setting faulty.
 type Spoil<T> = fn(&mut T);
+
+/// Returns the bookings of ben in an hour, one each ten seconds if the link is free. Ada asks first, holds the whole link,
+/// and never commits. If `cancels` is set, she ends each hold before she asks again.
+fn bookings_beside_a_greedy_user(uncommitted: Duration, cancels: bool) -> (usize, bool) {
+    let quota = Quota {
+        uncommitted,
+        ..Quota::default()
+    };
+    let world = World::new(Config {
+        policy: quota.into(),
+        ..Config::default()
+    });
+    let (mut booked, mut was_refused, mut held) = (0, false, None);
+    for nth in 0..360 {
+        let wanted = |seconds| NewReservation {
+            start: Some(World::at(10 * nth)),
+            by: Some(World::at(10 * nth + seconds)),
+            ..held_for(seconds)
+        };
+        if let Some(id) = held.take().filter(|_| cancels) {
+            world.books.terminate(&ada(), id, "another one").unwrap();
+        }
+        match world.books.reserve(&ada(), &wanted(200), None) {
+            Ok(made) => held = Some(made.id),
+            Err(Error::Quota(why)) => {
+                was_refused = true;
+                let why = why.to_string();
+                assert!(why.contains("600 s of this hour without a commit"), "{why}");
+                assert!(why.contains("again after 2027-01-15T09:00:00Z"), "{why}");
+            }
+            Err(Error::Refused(_)) => {}
+            Err(why) => panic!("{why}"),
+        }
+        if let Ok(made) = world.books.reserve(&ben(), &wanted(5), None) {
+            world.books.commit(&ben(), made.id, "").unwrap();
+            world.books.terminate(&ben(), made.id, "").unwrap();
+            booked += 1;
+        }
+        world.pass(10);
+    }
+    // a commit with the request holds nothing
+    let sure = NewReservation {
+        commit: true,
+        ..all_for(1)
+    };
+    world.books.reserve(&ada(), &sure, None).unwrap();
+    (booked, was_refused)
+}
+
+#[test]
+fn greedy_user_leaves_most_of_an_hour_to_an_honest_one() {
+    let usual = Quota::default().uncommitted;
+    assert_eq!(usual, Duration::from_mins(10));
+    for cancels in [false, true] {
+        let (booked, was_refused) = bookings_beside_a_greedy_user(Duration::MAX, cancels);
+        assert_eq!((booked, was_refused), (0, false), "{cancels}");
+        let (booked, was_refused) = bookings_beside_a_greedy_user(usual, cancels);
+        assert!((298..=300).contains(&booked) && was_refused, "{booked}");
+    }
+}
+
+#[test]
+fn hold_of_half_a_link_counts_half_until_the_next_hour() {
+    let world = World::new(Config::default());
+    let half = NewReservation {
+        rate_max: Some(Bps(500_000_000)),
+        ..held_for(100)
+    };
+    let hold = |wanted: &NewReservation| {
+        let made = world.books.reserve(&ada(), wanted, None);
+        world.pass(120);
+        made.map(drop)
+    };
+    // each hold lasts two minutes
+    for nth in 0..10 {
+        assert!(hold(&half).is_ok(), "{nth}");
+    }
+    assert!(matches!(hold(&half), Err(Error::Quota(_))));
+    // operators and other users have no part in it
+    assert!(world.books.reserve(&operator(), &half, None).is_ok());
+    assert!(world.books.reserve(&ben(), &half, None).is_ok());
+    world.pass(3600 - 11 * 120);
+    assert!(hold(&half).is_ok());
+}
