@@ -1,8 +1,8 @@
 //! Time for which owners held capacity without a commit.
 //!
 //! `Uncommitted` is an index of the ended records, like `Usage`. A reservation that ended without a commit counts for the
-//! time from its creation to its end, times the share of its highest rate in the capacity of its narrowest link. The
-//! sum belongs to the hour in which it ended. Reservations of operators do not count.
+//! time from its creation to its end. That time is multiplied by a share: its highest rate in relation to the capacity
+//! of its narrowest link. The sum belongs to the hour in which it ended. Reservations of operators do not count.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
