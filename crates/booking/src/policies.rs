@@ -258,7 +258,8 @@ impl PolicyTable {
             bytes: self.bytes_per_day.map_or(bytes, |bytes| bytes.0.0),
             uncommitted: self
                 .uncommitted_per_hour
-                .map_or(uncommitted, |time| time.0.0),
+                .map(|time| time.0.0)
+                .or(uncommitted),
         };
         Ok(policy)
     }
@@ -302,8 +303,8 @@ mod tests {
         assert_eq!(ada.interfaces, Some(vec!["eth1".to_owned()]));
         assert_eq!(ada.quota.bytes, 1_000_000_000_000);
         assert_eq!(ada.quota.reservations, 1000);
-        assert_eq!(ada.quota.uncommitted, Duration::from_mins(3));
-        assert_eq!(policies.default.quota.uncommitted, Duration::from_mins(10));
+        assert_eq!(ada.quota.uncommitted, Some(Duration::from_mins(3)));
+        assert_eq!(policies.default.quota.uncommitted, None);
         assert_eq!(ada.ahead, Some(Duration::from_hours(24 * 7)));
         let ben = &policies.listed["ben@idp"];
         assert_eq!(ben.links, Some(Vec::new()));

@@ -226,16 +226,18 @@ pub struct Scheduler {
         hide_short_help = true
     )]
     pub reservations_max: usize,
-    /// Maximum time per user and hour to hold a whole link without a commit
+    /// Maximum time per user and hour to hold a whole link without a commit [default: 10m]
+    ///
+    /// The default is five times --hold if that is longer, and no limit for requesters of NSI. A hold counts for no longer
+    /// than the time that it reserves, by its share of the capacity of the link.
     #[arg(
         long,
         value_name = "DURATION",
-        default_value = "10m",
         value_parser = duration::parse,
         help_heading = "Limits",
         hide_short_help = true
     )]
-    pub uncommitted_max: Duration,
+    pub uncommitted_max: Option<Duration>,
     /// Maximum bytes per owner and day [default: no limit]
     #[arg(
         long,

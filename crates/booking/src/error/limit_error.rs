@@ -27,14 +27,16 @@ pub enum QuotaError {
     },
     /// Time without a commit.
     #[error(
-        "{owner} has held links for {} s of this hour without a commit, the maximum: commit with the request, or reserve \
-         again after {}",
+        "{owner} has held link {link} for {} s of this hour without a commit, the maximum: commit with the request, or \
+         reserve again after {}",
         .most.as_secs(),
         .till.second_after()
     )]
     Uncommitted {
         /// Name of the owner.
         owner: String,
+        /// Name of the link.
+        link: String,
         /// Maximum time in each hour.
         most: Duration,
         /// End of the hour.

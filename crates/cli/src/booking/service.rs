@@ -136,7 +136,7 @@ mod tests {
         let quota = Quota {
             reservations: 903,
             bytes: 904_000_000,
-            uncommitted: Duration::from_secs(908),
+            uncommitted: Some(Duration::from_secs(908)),
         };
         assert_eq!((books.quota, rest.requests_per_second), (quota, 905));
         let limits = (rest.limits.connections, rest.limits.connections_each);

@@ -162,7 +162,7 @@ fn entry(line: &str) -> Result<Entry, EntryError> {
             None => role = word.parse()?,
         }
     }
-    let principal = Principal { name, role };
+    let principal = Principal::new(name, role);
     Ok(Entry {
         token,
         bearer: principal,
@@ -203,10 +203,7 @@ mod tests {
     }
 
     fn principal(name: &str, role: Role) -> Principal {
-        Principal {
-            name: name.to_owned(),
-            role,
-        }
+        Principal::new(name, role)
     }
 
     /// Creates a directory for one test.
@@ -275,7 +272,7 @@ mod tests {
         let (first, last) = (line("a", "alice user"), line("b", "bob user"));
         let token = Fingerprint::of_token("b");
         let (name, role) = ("bob".to_owned(), Role::User);
-        let principal = Principal { name, role };
+        let principal = Principal::new(name, role);
         let entry = Entry {
             token,
             bearer: principal,
