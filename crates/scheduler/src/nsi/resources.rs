@@ -394,7 +394,8 @@ fn refusal(why: Error) -> Refusal {
         Error::Refused(CalendarRefusal::StartPassed(_) | CalendarRefusal::BeyondHorizon(_)) => {
             (ErrorId::UnsupportedParameter, false)
         }
-        Error::Refused(CalendarRefusal::CalendarFull(_)) => (ErrorId::ResourceUnavailable, false),
+        Error::Refused(CalendarRefusal::CalendarFull(_))
+        | Error::Quota(QuotaError::Uncommitted { .. }) => (ErrorId::ResourceUnavailable, false),
         Error::Refused(_) => (ErrorId::CapacityUnavailable, false),
         Error::Request(RequestError::UnknownNode(_)) => (ErrorId::UnknownStp, false),
         Error::Request(_)
@@ -402,7 +403,6 @@ fn refusal(why: Error) -> Refusal {
         | Error::KeyReused(_)
         | Error::EventsDropped { .. } => (ErrorId::ConnectionCreate, false),
         Error::Transition(_) => (ErrorId::InvalidTransition, false),
-        Error::Quota(QuotaError::Uncommitted { .. }) => (ErrorId::ResourceUnavailable, false),
         Error::Quota(_) | Error::Policy(_) | Error::Forbidden { .. } => {
             (ErrorId::Unauthorized, false)
         }
@@ -411,14 +411,15 @@ fn refusal(why: Error) -> Refusal {
         Error::OtherWriter { .. } | Error::Store(_) | Error::Io(_) => (ErrorId::Internal, true),
         Error::Setup(_) => (ErrorId::Internal, false),
     };
-    let text = match &why {
-        // a requester of NSI cannot commit with a request
-        Error::Quota(QuotaError::Uncommitted { link, till, .. }) => format!(
+    // a requester of NSI cannot commit with a request
+    let text = if let Error::Quota(QuotaError::Uncommitted { link, till, .. }) = &why {
+        format!(
             "connections of this requester held link {link} for too long in this hour without a commit: reserve again \
              after {}, or let the operator raise uncommitted_per_hour",
             till.second_after()
-        ),
-        why => why.to_string(),
+        )
+    } else {
+        why.to_string()
     };
     Refusal {
         id,
