@@ -9,6 +9,7 @@
 //! ahead = "7d"                       # latest end, from now on [default: --horizon]
 //! bytes_per_day = "10TB"             # [default: no limit]
 //! reservations = 100                 # maximum at one time [default: 1000]
+//! uncommitted_per_hour = "10m"       # time of a whole link that is held and not committed [default: 10m]
 //! job_sources = ["lh://far/{user}/"] # places that jobs may copy from [default: none]
 //! job_targets = ["s3://archive/"]    # places that jobs may copy to [default: none]
 //!
@@ -222,6 +223,7 @@ struct PolicyTable {
     ahead: Option<WithUnit<IsoDuration>>,
     bytes_per_day: Option<WithUnit<Bytes>>,
     reservations: Option<usize>,
+    uncommitted_per_hour: Option<WithUnit<IsoDuration>>,
     job_sources: Option<Vec<String>>,
     job_targets: Option<Vec<String>>,
 }
@@ -249,10 +251,15 @@ impl PolicyTable {
         let Quota {
             reservations,
             bytes,
+            uncommitted,
         } = policy.quota;
         policy.quota = Quota {
             reservations: self.reservations.unwrap_or(reservations),
             bytes: self.bytes_per_day.map_or(bytes, |bytes| bytes.0.0),
+            uncommitted: self
+                .uncommitted_per_hour
+                .map(|time| time.0.0)
+                .or(uncommitted),
         };
         Ok(policy)
     }
@@ -283,6 +290,7 @@ mod tests {
             prefixes = ['10.2.0.0/16', '2001:db8::/48']
             interfaces = ['eth1']
             bytes_per_day = '1TB'
+            uncommitted_per_hour = '3m'
             [identity.'ben@idp']
             links = []
             reservations = 0";
@@ -295,6 +303,8 @@ mod tests {
         assert_eq!(ada.interfaces, Some(vec!["eth1".to_owned()]));
         assert_eq!(ada.quota.bytes, 1_000_000_000_000);
         assert_eq!(ada.quota.reservations, 1000);
+        assert_eq!(ada.quota.uncommitted, Some(Duration::from_mins(3)));
+        assert_eq!(policies.default.quota.uncommitted, None);
         assert_eq!(ada.ahead, Some(Duration::from_hours(24 * 7)));
         let ben = &policies.listed["ben@idp"];
         assert_eq!(ben.links, Some(Vec::new()));

@@ -334,7 +334,7 @@ fn open(file: &Path) -> Books {
         repack_max: 0,
         policy: lighthaul_booking::books::Quota {
             reservations: 1_000_000,
-            bytes: u64::MAX,
+            ..lighthaul_booking::books::Quota::default()
         }
         .into(),
         ..Config::default()

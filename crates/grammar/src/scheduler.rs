@@ -52,6 +52,7 @@ changes. All keys are optional:
   ahead = \"7d\"                    # latest end of a reservation from now; --horizon
   bytes_per_day = \"10TB\"          # --bytes-max
   reservations = 100              # --reservations-max
+  uncommitted_per_hour = \"10m\"    # --uncommitted-max
   job_sources = [\"lh://near/\"]  # places that jobs may copy from; none
   job_targets = [\"lh://far/home/{user}/\"]  # and to, with the name of the user; none
   [identity.ada]                  # other keys as in [default]
@@ -225,6 +226,18 @@ pub struct Scheduler {
         hide_short_help = true
     )]
     pub reservations_max: usize,
+    /// Maximum time per user and hour to hold a whole link without a commit [default: 10m]
+    ///
+    /// The default is five times --hold if that is longer, and no limit for requesters of NSI. A hold counts for no longer
+    /// than the time that it reserves, by its share of the capacity of the link.
+    #[arg(
+        long,
+        value_name = "DURATION",
+        value_parser = duration::parse,
+        help_heading = "Limits",
+        hide_short_help = true
+    )]
+    pub uncommitted_max: Option<Duration>,
     /// Maximum bytes per owner and day [default: no limit]
     #[arg(
         long,

@@ -7,7 +7,9 @@ use std::time::Duration;
 use lighthaul_calendar::Owner;
 
 use super::policy::{Policy, Quota};
+use super::principal::Principal;
 use crate::error::{Result, SetupError};
+use lighthaul_booking_client::role::Role;
 
 /// Limits and rules of the books.
 #[derive(Clone, Debug)]
@@ -109,6 +111,19 @@ impl Config {
         self.policy_of(owner).quota
     }
 
+    /// Returns the time in each hour for which an identity may hold a whole link without a commit, if it is limited.
+    ///
+    /// Operators have no limit. Requesters of NSI act for many users and cannot commit with a request, so that they have
+    /// a limit only if the operator sets one. The default for users is ten minutes, or five holds if these last longer.
+    pub(crate) fn uncommitted_max(&self, principal: &Principal) -> Option<Duration> {
+        if principal.role >= Role::Operator {
+            return None;
+        }
+        let usual = UNCOMMITTED.max(self.hold.saturating_mul(5));
+        let usual = (!principal.is_requester).then_some(usual);
+        self.quota_of(&principal.name).uncommitted.or(usual)
+    }
+
     /// Returns the number of an owner in the calendar. All owners without a share have the same
     /// number.
     pub(crate) fn number_of(&self, owner: &str) -> Owner {
@@ -129,6 +144,8 @@ impl Config {
     }
 }
 
+/// Time in each hour for which a user may hold a whole link without a commit, if the operator sets none.
+const UNCOMMITTED: Duration = Duration::from_mins(10);
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_hours(1);
 const DAY: Duration = Duration::from_hours(24);

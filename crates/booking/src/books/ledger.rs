@@ -17,6 +17,7 @@ use super::principal::{Action, Principal};
 use super::record::{self, Record};
 use super::repack::Repack;
 use super::step_counter::StepCounter;
+use super::uncommitted::Uncommitted;
 use super::usage::Usage;
 use crate::error::{Error, Result, SetupError};
 use crate::store::{Batch, Document, DocumentKind, EventDocument};
@@ -38,6 +39,7 @@ pub(super) struct Ledger {
     /// Memory that the ended reservations of each owner use.
     pub(super) history: MemoryShares<u64>,
     pub(super) usage: Usage,
+    pub(super) uncommitted: Uncommitted,
     /// Times at which reservations change by themselves.
     pub(super) due: BTreeSet<(Timestamp, u64)>,
     /// Last number that was given to a reservation, an outage, an event or a batch.
@@ -100,6 +102,7 @@ impl Ledger {
             answer_shares: MemoryShares::default(),
             history: MemoryShares::default(),
             usage: Usage::default(),
+            uncommitted: Uncommitted::default(),
             due: BTreeSet::new(),
             seq: 0,
             repack: Repack::default(),
@@ -126,6 +129,7 @@ impl Ledger {
         let id = record.reservation.id;
         self.remove(id);
         self.usage.add(&self.config, &record);
+        self.uncommitted.add(self.calendar.topology(), &record);
         if !record.is_live() {
             let Reservation { owner, changed, .. } = &record.reservation;
             self.history.add(owner, (*changed, id), record.bytes());
@@ -138,6 +142,7 @@ impl Ledger {
     pub(super) fn remove(&mut self, id: u64) -> Option<Record> {
         let record = self.drop_over(id)?;
         self.usage.remove(&self.config, &record);
+        self.uncommitted.remove(self.calendar.topology(), &record);
         if let Some((at, _)) = record.due() {
             self.due.remove(&(at, id));
         }

@@ -9,7 +9,7 @@
 //!   changes; `view`: queries
 //! - `conflicts`: conflicts between reservations; `move_policy`: rules for moving them; `moved_work`: their quotas;
 //!   `repack`: attempts to move them into freed capacity; `rate_sum`: sum of the rates of an owner
-//! - `usage`: capacity that owners use; `memory_shares`: memory that they use; `step_counter`: work of a change
+//! - `usage`: capacity that owners use; `uncommitted`: capacity that they held and did not commit; `memory_shares`: memory that they use; `step_counter`: work of a change
 //! - `load`: loads documents from a store; `store_position`: detects a store that was restored from a
 //!   backup; `event_index`: decides which events a store keeps
 
@@ -37,6 +37,7 @@ mod step_counter;
 mod store_position;
 mod synced_ledger;
 mod tick;
+mod uncommitted;
 mod usage;
 mod view;
 

@@ -43,6 +43,9 @@ pub struct Quota {
     pub reservations: usize,
     /// Maximum number of bytes in each window.
     pub bytes: u64,
+    /// Maximum time in each hour for which a user may hold a whole link without a commit; `None` for the usual limit of
+    /// users, and for no limit of requesters of NSI.
+    pub uncommitted: Option<Duration>,
 }
 
 impl Default for Quota {
@@ -50,6 +53,7 @@ impl Default for Quota {
         Self {
             reservations: 1000,
             bytes: u64::MAX,
+            uncommitted: None,
         }
     }
 }
@@ -76,6 +80,7 @@ impl Policy {
             quota: Quota {
                 reservations: 0,
                 bytes: 0,
+                uncommitted: Some(Duration::ZERO),
             },
             job_sources: Vec::new(),
             job_targets: Vec::new(),

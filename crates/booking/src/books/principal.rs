@@ -12,6 +12,8 @@ pub struct Principal {
     pub name: String,
     /// Role.
     pub role: Role,
+    /// True for a requester of NSI, which acts for many users.
+    pub is_requester: bool,
 }
 
 /// Time, identity and reason of a change.
@@ -28,6 +30,15 @@ impl Principal {
         Self {
             name: name.into(),
             role,
+            is_requester: false,
+        }
+    }
+
+    /// Returns a requester of NSI, which has the rights of a user.
+    pub fn requester(name: impl Into<String>) -> Self {
+        Self {
+            is_requester: true,
+            ..Self::new(name, Role::User)
         }
     }
 

@@ -26,8 +26,17 @@ pub(crate) struct Record {
     pub(crate) nth: u64,
     /// True if an operator booked it, so that no policy applies.
     pub(crate) by_operator: bool,
+    /// What it may withhold from others; none after a commit, and if no limit applies.
+    pub(crate) withheld: Option<Withheld>,
     hold_till: Timestamp,
     life: Lifecycle,
+}
+
+/// Highest rate and total time of the steps of a reservation without a commit, also of those that it had before a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Withheld {
+    pub(crate) rate_bps: u64,
+    pub(crate) nanos: u64,
 }
 
 /// Record in the store. The lifecycle is derived from the journal.
@@ -38,6 +47,8 @@ struct Doc<R> {
     hold_till: Timestamp,
     #[serde(default)]
     by_operator: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    withheld: Option<Withheld>,
 }
 
 impl Record {
@@ -48,6 +59,7 @@ impl Record {
             reservation,
             nth,
             by_operator: false,
+            withheld: None,
             hold_till,
         }
     }
@@ -62,6 +74,7 @@ impl Record {
             reservation: doc.reservation,
             nth: doc.nth,
             by_operator: doc.by_operator,
+            withheld: doc.withheld,
             hold_till: doc.hold_till,
         })
     }
@@ -73,6 +86,7 @@ impl Record {
             nth: self.nth,
             hold_till: self.hold_till,
             by_operator: self.by_operator,
+            withheld: self.withheld,
         };
         Ok(serde_json::to_string(&doc)?)
     }
@@ -86,6 +100,9 @@ impl Record {
         reservation.state = line.to;
         reservation.hold_till = self.life.hold_till().map(Timestamp::from);
         reservation.changed = now;
+        if verb == Verb::Commit {
+            self.withheld = None;
+        }
         if line.to == ReservationState::Failed {
             reservation.failure = Some(line.why);
         }
@@ -109,6 +126,23 @@ impl Record {
         self.reservation.steps = steps(&grant.joined());
         self.reservation.packet_overhead_bytes = grant.path().packet_bytes();
         self.reservation.promised_end = grant.end().into();
+        if let Some(before) = self.withheld {
+            let now = Withheld::of(&self.reservation.steps);
+            self.withheld = Some(Withheld {
+                rate_bps: now.rate_bps.max(before.rate_bps),
+                nanos: now.nanos.max(before.nanos),
+            });
+        }
+    }
+
+    /// Returns the time till which the reservation holds capacity, at the latest `now`.
+    pub(super) fn holds_till(&self, now: Timestamp) -> Timestamp {
+        let last = if self.is_live() {
+            now
+        } else {
+            self.reservation.changed
+        };
+        last.min(self.hold_till)
     }
 
     /// Removes the steps after a time.
@@ -184,6 +218,18 @@ impl Record {
             ReservationState::Released
             | ReservationState::Terminated
             | ReservationState::Failed => None,
+        }
+    }
+}
+
+impl Withheld {
+    /// Returns the highest rate and the total time of steps.
+    pub(super) fn of(steps: &[Step]) -> Self {
+        let steps = || steps.iter().filter(|step| step.rate_bps > 0);
+        let times = steps().map(|step| step.till.0.saturating_sub(step.from.0));
+        Self {
+            rate_bps: steps().map(|step| step.rate_bps).max().unwrap_or(0),
+            nanos: times.fold(0, u64::saturating_add),
         }
     }
 }

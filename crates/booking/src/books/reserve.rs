@@ -16,8 +16,9 @@ use lighthaul_calendar::{Grant, Id, Request};
 use super::conflicts::{Candidate, Conflicts};
 use super::ledger::{Answer, Ledger};
 use super::principal::{Action, Principal};
-use super::record::{self, Record};
+use super::record::{self, Record, Withheld};
 use super::request;
+use super::uncommitted::Holds;
 use crate::error::{Error, RequestError, Result};
 use lighthaul_booking_client::role::Role;
 
@@ -152,6 +153,15 @@ impl Ledger {
         } = self.plan(now, principal, new)?;
         self.usage
             .check_work(&self.config, &principal.name, &steps)?;
+        let limit = self.config.uncommitted_max(principal);
+        if let Some(most) = limit.filter(|_| !new.commit) {
+            let holds = Holds {
+                records: &self.records,
+                topology: self.calendar.topology(),
+            };
+            let owner = (principal.name.as_str(), most);
+            self.uncommitted.check(holds, owner, &path, now)?;
+        }
         let id = self.next_id();
         self.calendar.book(now.instant(), Id(id), &request)?;
         let nth = self
@@ -182,6 +192,7 @@ impl Ledger {
         };
         let mut record = Record::new(reservation, nth, hold_till);
         record.by_operator = principal.role >= Role::Operator;
+        record.withheld = limit.map(|_| Withheld::of(&record.reservation.steps));
         let noted = record.note(act, Verb::Reserve);
         self.insert(record);
         self.note_record(id);

@@ -59,6 +59,7 @@ impl Ledger {
         self.forget_at = Timestamp(now.0.saturating_add(FORGET_EVERY));
         self.calendar.forget(now.instant());
         self.usage.forget(&self.config, now);
+        self.uncommitted.forget(now);
         let before =
             |time: std::time::Duration| Timestamp(now.0.saturating_sub(time.as_nanos() as u64));
         let (history, answers) = (

@@ -190,6 +190,7 @@ mod tests {
         let quota = Quota {
             reservations,
             bytes,
+            ..Quota::default()
         };
         Config {
             policy: quota.into(),

@@ -5,6 +5,8 @@
 //! whole seconds. A time that a client may repeat is rounded to the permitted side. The checks are
 //! in `books`, not here.
 
+use std::time::Duration;
+
 use lighthaul_base::Rate;
 use lighthaul_base::prefix::Prefix;
 use lighthaul_booking_client::json::Timestamp;
@@ -22,6 +24,23 @@ pub enum QuotaError {
         owner: String,
         /// Maximum number of reservations.
         most: usize,
+    },
+    /// Time without a commit.
+    #[error(
+        "{owner} has held link {link} for {} s of this hour without a commit, the maximum: commit with the request, or \
+         reserve again after {}",
+        .most.as_secs(),
+        .till.second_after()
+    )]
+    Uncommitted {
+        /// Name of the owner.
+        owner: String,
+        /// Name of the link.
+        link: String,
+        /// Maximum time in each hour.
+        most: Duration,
+        /// End of the hour.
+        till: Timestamp,
     },
     /// Bytes in a window.
     #[error(

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lighthaul_booking::Error;
-use lighthaul_booking::books::{Config, Filter, Quota};
+use lighthaul_booking::books::{Config, Filter, Principal, Quota};
 use lighthaul_booking_client::json::{
     Bps, Bytes, Change, FlowAt, IsoDuration, NewReservation, Timestamp,
 };
@@ -135,6 +135,7 @@ fn quota_limits_reservations_and_bytes_of_a_day() {
     let quota = Quota {
         reservations: 2,
         bytes: 100 * SECONDS_WORTH,
+        ..Quota::default()
     };
     let config = Config {
         policies: [("ada".to_owned(), quota.into())].into(),
@@ -310,3 +311,185 @@ fn assert_refused(cases: &[(&str, Spoil<NewReservation>)]) {
 
 /// Makes a request or a setting faulty.
 type Spoil<T> = fn(&mut T);
+
+/// Returns the bookings of ben in an hour, one each ten seconds if the link is free. Ada asks first, holds the whole link,
+/// and never commits. If `cancels` is set, she ends each hold before she asks again.
+fn bookings_beside_a_greedy_user(uncommitted: Option<Duration>, cancels: bool) -> (usize, bool) {
+    let quota = Quota {
+        uncommitted,
+        ..Quota::default()
+    };
+    let world = World::new(Config {
+        policy: quota.into(),
+        ..Config::default()
+    });
+    let (mut booked, mut was_refused, mut held) = (0, false, None);
+    for nth in 0..360 {
+        let wanted = |seconds| NewReservation {
+            start: Some(World::at(10 * nth)),
+            by: Some(World::at(10 * nth + seconds)),
+            ..held_for(seconds)
+        };
+        if let Some(id) = held.take().filter(|_| cancels) {
+            world.books.terminate(&ada(), id, "another one").unwrap();
+        }
+        match world.books.reserve(&ada(), &wanted(200), None) {
+            Ok(made) => held = Some(made.id),
+            Err(Error::Quota(why)) => {
+                was_refused = true;
+                let why = why.to_string();
+                assert!(why.contains("600 s of this hour without a commit"), "{why}");
+                assert!(why.contains("again after 2027-01-15T09:00:00Z"), "{why}");
+            }
+            Err(Error::Refused(_)) => {}
+            Err(why) => panic!("{why}"),
+        }
+        if let Ok(made) = world.books.reserve(&ben(), &wanted(5), None) {
+            world.books.commit(&ben(), made.id, "").unwrap();
+            world.books.terminate(&ben(), made.id, "").unwrap();
+            booked += 1;
+        }
+        world.pass(10);
+    }
+    // a commit with the request holds nothing
+    let sure = NewReservation {
+        commit: true,
+        ..all_for(1)
+    };
+    world.books.reserve(&ada(), &sure, None).unwrap();
+    (booked, was_refused)
+}
+
+#[test]
+fn greedy_user_leaves_most_of_an_hour_to_an_honest_one() {
+    for cancels in [false, true] {
+        let (booked, was_refused) = bookings_beside_a_greedy_user(Some(Duration::MAX), cancels);
+        assert_eq!((booked, was_refused), (0, false), "{cancels}");
+        let (booked, was_refused) = bookings_beside_a_greedy_user(None, cancels);
+        assert!((298..=300).contains(&booked) && was_refused, "{booked}");
+    }
+}
+
+#[test]
+fn hold_of_half_a_link_counts_half_until_the_next_hour() {
+    let world = World::new(Config::default());
+    let half = NewReservation {
+        rate_max: Some(Bps(500_000_000)),
+        ..held_for(100)
+    };
+    let hold = |wanted: &NewReservation| {
+        let made = world.books.reserve(&ada(), wanted, None);
+        world.pass(120);
+        made.map(drop)
+    };
+    // each hold lasts two minutes
+    for nth in 0..10 {
+        assert!(hold(&half).is_ok(), "{nth}");
+    }
+    assert!(matches!(hold(&half), Err(Error::Quota(_))));
+    // operators and other users have no part in it
+    assert!(world.books.reserve(&operator(), &half, None).is_ok());
+    assert!(world.books.reserve(&ben(), &half, None).is_ok());
+    world.pass(3600 - 11 * 120);
+    assert!(hold(&half).is_ok());
+}
+
+/// Reserves the whole link without a commit, again and again, and returns the number of holds before a refusal.
+fn holds_before_refusal(world: &World, principal: &Principal, wanted: &NewReservation) -> usize {
+    let hold = |_: &usize| {
+        let made = world.books.reserve(principal, wanted, None);
+        world.pass(130);
+        assert!(matches!(made, Ok(_) | Err(Error::Quota(_))), "{made:?}");
+        made.is_ok()
+    };
+    (0..20).take_while(hold).count()
+}
+
+#[test]
+fn hold_counts_for_no_longer_than_the_time_that_it_reserves() {
+    let world = World::new(Config::default());
+    assert_eq!(holds_before_refusal(&world, &ada(), &held_for(1)), 20);
+    assert_eq!(holds_before_refusal(&world, &ben(), &held_for(1000)), 5);
+}
+
+#[test]
+fn change_of_a_hold_does_not_lower_its_count() {
+    let world = World::new(Config::default());
+    let shrunk = |nth: &u64| {
+        let later = NewReservation {
+            start: Some(World::at(120 * nth + 200)),
+            ..held_for(1000)
+        };
+        let Ok(made) = world.books.reserve(&ada(), &later, None) else {
+            return false;
+        };
+        world.pass(119);
+        let change = Change {
+            size: Some(Bytes(SECONDS_WORTH)),
+            ..Change::default()
+        };
+        let shrunk = world.books.shrink(&ada(), made.id, &change);
+        assert!(shrunk.is_ok(), "{shrunk:?}");
+        world.pass(1);
+        true
+    };
+    assert_eq!((0..9).take_while(shrunk).count(), 5);
+}
+
+#[test]
+fn hold_that_expires_during_an_outage_of_the_scheduler_counts_for_its_own_time() {
+    let world = World::new(Config::default());
+    for nth in 0..5 {
+        let made = world.books.reserve(&ada(), &held_for(1000), None);
+        assert!(made.is_ok(), "{nth} {made:?}");
+        // the clock advances beyond the end of the hold before the next tick
+        world.pass(700);
+    }
+}
+
+#[test]
+fn one_hold_of_any_configured_length_leaves_room_for_others() {
+    let world = World::new(Config {
+        hold: Duration::from_mins(11),
+        ..Config::default()
+    });
+    for nth in 0..5 {
+        let made = world.books.reserve(&ada(), &held_for(1000), None);
+        assert!(made.is_ok(), "{nth} {made:?}");
+        world.pass(661);
+    }
+}
+
+#[test]
+fn holds_that_last_count_together_until_their_commit() {
+    let world = World::new(Config::default());
+    let hold = || world.books.reserve(&ada(), &held_for(1000), None);
+    let held: Vec<u64> = (0..6).map(|_| hold().unwrap().id).collect();
+    world.pass(99);
+    let last = hold().unwrap().id;
+    world.pass(1);
+    assert!(matches!(hold(), Err(Error::Quota(_))));
+    assert!(world.books.reserve(&ben(), &held_for(1000), None).is_ok());
+    world.books.commit(&ada(), held[0], "").unwrap();
+    assert!(hold().is_ok());
+    world.books.terminate(&ada(), last, "").unwrap();
+}
+
+#[test]
+fn requester_of_nsi_has_a_limit_only_if_the_operator_sets_one() {
+    let requester = Principal::requester("agg");
+    let world = World::new(Config::default());
+    assert_eq!(
+        holds_before_refusal(&world, &requester, &held_for(1000)),
+        20
+    );
+    let quota = Quota {
+        uncommitted: Some(Duration::from_mins(4)),
+        ..Quota::default()
+    };
+    let world = World::new(Config {
+        policy: quota.into(),
+        ..Config::default()
+    });
+    assert_eq!(holds_before_refusal(&world, &requester, &held_for(1000)), 2);
+}

@@ -40,6 +40,7 @@ fn settings(args: &Scheduler) -> Result<Settings, Error> {
             quota: Quota {
                 reservations: args.reservations_max,
                 bytes: args.bytes_max.map_or(u64::MAX, |size| size.0),
+                uncommitted: args.uncommitted_max,
             },
             hold: args.hold,
             horizon: args.horizon,
@@ -120,6 +121,7 @@ mod tests {
             "--horizon=902s",
             "--reservations-max=903",
             "--bytes-max=904MB",
+            "--uncommitted-max=908s",
             "--questions-max=905",
             "--connections-max=906",
             "--connections-each=907",
@@ -134,6 +136,7 @@ mod tests {
         let quota = Quota {
             reservations: 903,
             bytes: 904_000_000,
+            uncommitted: Some(Duration::from_secs(908)),
         };
         assert_eq!((books.quota, rest.requests_per_second), (quota, 905));
         let limits = (rest.limits.connections, rest.limits.connections_each);

@@ -75,6 +75,11 @@ impl DomainConfig {
             .map_err(|why| ConfigFault::Toml(fault_in(text, why.span(), why.message())))?;
         let me = DomainId(table.domain);
         let (neighbors, policies) = neighbors(me, &table.neighbor)?;
+        let timing = timing(&table.timing)?;
+        let is_short = |policy: &Policy| policy.uncommitted_per_hour < timing.hold_max;
+        if let Some((id, _)) = policies.iter().find(|(_, policy)| is_short(policy)) {
+            return Err(ConfigFault::Uncommitted(id.0));
+        }
         let network = Network::new(&table.port, &table.link)?;
         let topology = published(me, &table.domain_link, &network, &neighbors)?;
         let mut devices = DeviceConfig::new((&table.device, folder), &table.circuit, &network)?;
@@ -82,7 +87,7 @@ impl DomainConfig {
         let machine = Config {
             me,
             neighbors: policies,
-            timing: timing(&table.timing)?,
+            timing,
             paths_max: positive("paths_max", table.paths_max, PATHS_DEFAULT)?,
             rounds_max: table.rounds_max.unwrap_or(ROUNDS_DEFAULT),
         };
@@ -221,9 +226,6 @@ fn neighbors(me: DomainId, tables: &[NeighborTable]) -> Result<Neighbors, Config
             horizon: table.horizon.map_or(usual.horizon, |time| time.0),
             transit: table.transit.unwrap_or(usual.transit),
         };
-        if policy.uncommitted_per_hour.is_zero() {
-            return Err(ConfigFault::Zero("uncommitted_per_hour of a neighbor"));
-        }
         if policy.horizon > HORIZON_MAX {
             return Err(ConfigFault::Horizon(number));
         }

@@ -110,6 +110,11 @@ pub enum ConfigFault {
     /// Limit of zero.
     #[error("{0} is zero; use at least 1")]
     Zero(&'static str),
+    /// Limit that one hold can use up.
+    #[error(
+        "uncommitted_per_hour of neighbor {0} is shorter than the longest hold; use at least hold_max of [timing]"
+    )]
+    Uncommitted(u32),
     /// Horizon beyond that of a calendar.
     #[error("the horizon of neighbor {0} is out of range; use at most ten years")]
     Horizon(u32),

@@ -227,6 +227,16 @@ const FAULTS: &[(&str, &str, &str)] = &[
         "at most ten years",
     ),
     (
+        "uncommitted_per_hour = \"5m\"",
+        "uncommitted_per_hour = \"59s\"",
+        "at least hold_max",
+    ),
+    (
+        "hold = \"4s\"",
+        "hold_max = \"301s\"",
+        "neighbor 2 is shorter",
+    ),
+    (
         "capacity = \"10Gb/s\"\n[[device]]",
         "[[device]]",
         "needs one of capacity",

@@ -542,7 +542,7 @@ const SECOND: u64 = 1_000_000_000;
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
+    use std::sync::{Mutex, PoisonError};
 
     use lighthaul_booking_client::json::Timestamp;
 
@@ -576,7 +576,8 @@ mod tests {
         }
 
         fn status(&self, _: &str, _: &[u64]) -> Result<Status, Refusal> {
-            Ok(self.0.lock().unwrap().clone())
+            let status = self.0.lock();
+            Ok(status.unwrap_or_else(PoisonError::into_inner).clone())
         }
 
         fn committed(&self) -> Result<Vec<Committed>, Refusal> {
@@ -640,7 +641,7 @@ mod tests {
         assert_eq!(provider.work(), TURN);
         let is_known = |one: &Arc<Connection>| Arc::ptr_eq(one, &known);
         assert!(provider.lock().connections.values().all(is_known));
-        clock.fetch_add(SECOND, std::sync::atomic::Ordering::Relaxed);
+        clock.fetch_add(SECOND, Ordering::Relaxed);
         provider.work();
         assert!(!provider.lock().connections.values().any(is_known));
     }

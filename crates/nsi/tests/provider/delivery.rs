@@ -270,7 +270,9 @@ fn silent_url_delays_no_other_url_of_its_requester() {
 fn url_that_answers_has_a_lane_although_many_others_are_silent() {
     let mut run = Run::new(Path::new(":memory:"));
     let silent: Vec<String> = (0..9).map(|nth| format!("http://r/{nth}")).collect();
-    silent.iter().for_each(|url| query_from(&mut run, url));
+    for url in &silent {
+        query_from(&mut run, url);
+    }
     for url in &silent {
         assert_eq!(send_next(&run, false).as_ref(), Some(url));
     }

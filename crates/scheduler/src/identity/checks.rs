@@ -68,10 +68,9 @@ pub(super) fn client(
     check_source(&claims, issuer)?;
     check_time(&claims, now)?;
     check_subject(&claims)?;
-    Ok(Principal {
-        role: role(&claims, issuer)?,
-        name: format!("{}@{}", claims.sub, issuer.short_name()),
-    })
+    let role = role(&claims, issuer)?;
+    let name = format!("{}@{}", claims.sub, issuer.short_name());
+    Ok(Principal::new(name, role))
 }
 
 /// Refuses unknown algorithms. Critical extensions are not supported (RFC 7515, section 4.1.11).

@@ -162,7 +162,7 @@ fn entry(line: &str) -> Result<Entry, EntryError> {
             None => role = word.parse()?,
         }
     }
-    let principal = Principal { name, role };
+    let principal = Principal::new(name, role);
     Ok(Entry {
         token,
         bearer: principal,
@@ -205,10 +205,7 @@ mod tests {
     }
 
     fn principal(name: &str, role: Role) -> Principal {
-        Principal {
-            name: name.to_owned(),
-            role,
-        }
+        Principal::new(name, role)
     }
 
     /// Creates a directory for one test.
@@ -277,7 +274,7 @@ mod tests {
         let (first, last) = (line("a", "alice user"), line("b", "bob user"));
         let token = Fingerprint::of_token("b");
         let (name, role) = ("bob".to_owned(), Role::User);
-        let principal = Principal { name, role };
+        let principal = Principal::new(name, role);
         let entry = Entry {
             token,
             bearer: principal,

@@ -278,10 +278,7 @@ mod tests {
         let jobs: Vec<JobSpec> = owners.into_iter().map(job).collect();
         queue.submit(1, &jobs).unwrap();
         for (name, id) in names.into_iter().zip([3, 4]) {
-            let client = Principal {
-                name: name.to_owned(),
-                role: Role::User,
-            };
+            let client = Principal::new(name, Role::User);
             for owner in [None, Some(name.to_owned())] {
                 let filter = JobFilter {
                     owner,

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use lighthaul_booking::books::{Books, Filter, Principal};
-use lighthaul_booking::error::{Error, RequestError};
+use lighthaul_booking::error::{Error, QuotaError, RequestError};
 use lighthaul_booking_client::json::{
     Bps, FlowAt, IsoDuration, LinkView, NewReservation, Provision, Reservation, Shape, Timestamp,
 };
@@ -118,7 +118,7 @@ impl BookResources {
 
 impl Resources for BookResources {
     fn hold(&self, owner: &str, key: &str, circuit: &Circuit) -> Result<Hold, Refusal> {
-        let principal = Principal::new(owner, Role::User);
+        let principal = Principal::requester(owner);
         let mut new = request(circuit, (&circuit.from, &circuit.to))?;
         if !circuit.via.is_empty() {
             let nodes = [&circuit.from.node].into_iter().chain(&circuit.via);
@@ -394,7 +394,8 @@ fn refusal(why: Error) -> Refusal {
         Error::Refused(CalendarRefusal::StartPassed(_) | CalendarRefusal::BeyondHorizon(_)) => {
             (ErrorId::UnsupportedParameter, false)
         }
-        Error::Refused(CalendarRefusal::CalendarFull(_)) => (ErrorId::ResourceUnavailable, false),
+        Error::Refused(CalendarRefusal::CalendarFull(_))
+        | Error::Quota(QuotaError::Uncommitted { .. }) => (ErrorId::ResourceUnavailable, false),
         Error::Refused(_) => (ErrorId::CapacityUnavailable, false),
         Error::Request(RequestError::UnknownNode(_)) => (ErrorId::UnknownStp, false),
         Error::Request(_)
@@ -410,7 +411,16 @@ fn refusal(why: Error) -> Refusal {
         Error::OtherWriter { .. } | Error::Store(_) | Error::Io(_) => (ErrorId::Internal, true),
         Error::Setup(_) => (ErrorId::Internal, false),
     };
-    let text = why.to_string();
+    // a requester of NSI cannot commit with a request
+    let text = if let Error::Quota(QuotaError::Uncommitted { link, till, .. }) = &why {
+        format!(
+            "connections of this requester held link {link} for too long in this hour without a commit: reserve again \
+             after {}, or let the operator raise uncommitted_per_hour",
+            till.second_after()
+        )
+    } else {
+        why.to_string()
+    };
     Refusal {
         id,
         text,
@@ -420,3 +430,103 @@ fn refusal(why: Error) -> Refusal {
 
 /// Beginning of the reason in the journal.
 const WHY: &str = "request of NSI";
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::time::Duration;
+
+    use lighthaul_base::Rate;
+    use lighthaul_booking::books::{Config, Quota};
+    use lighthaul_booking::store::sqlite::Sqlite;
+    use lighthaul_calendar::{Link, Topology};
+
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+    /// A full hour.
+    const BEGIN: u64 = 1_800_000_000 * SECOND;
+
+    /// Returns the circuits of books with a link in each direction.
+    fn resources(config: Config, now: &Arc<AtomicU64>) -> BookResources {
+        let link = |from: &str, to: &str| Link {
+            name: format!("{from}-{to}"),
+            from: from.to_owned(),
+            to: to.to_owned(),
+            capacity: Rate::from_mbps(1000),
+            channel: Rate::from_mbps(1),
+            guard: Duration::ZERO,
+            cost: 1,
+        };
+        let links = vec![link("a", "b"), link("b", "a")];
+        let topology = Topology::new(vec!["a".to_owned(), "b".to_owned()], links).unwrap();
+        let (store, now) = (Box::new(Sqlite::in_memory().unwrap()), Arc::clone(now));
+        let clock = move || Timestamp(now.load(Ordering::Relaxed));
+        let books = Books::open(store, topology, config, clock).unwrap();
+        BookResources::new(Arc::new(books), "urn:ogf:network:test")
+    }
+
+    /// Holds both directions as a whole, again and again, each until the hold expires. Returns the number of holds before
+    /// a refusal, and the refusal.
+    fn holds_before_refusal(config: Config) -> (u64, Option<Refusal>) {
+        let now = Arc::new(AtomicU64::new(BEGIN));
+        let resources = resources(config, &now);
+        let port = |node: &str| Port {
+            node: node.to_owned(),
+            interface: None,
+            packets: None,
+        };
+        for nth in 0..15 {
+            let start = now.load(Ordering::Relaxed) + 600 * SECOND;
+            let circuit = Circuit {
+                from: port("a"),
+                to: port("b"),
+                rate_mbps: 1000,
+                start: Timestamp(start),
+                end: Timestamp(start + 3600 * SECOND),
+                is_bidirectional: true,
+                is_symmetric: true,
+                via: Vec::new(),
+            };
+            if let Err(why) = resources.hold("agg", &nth.to_string(), &circuit) {
+                return (nth, Some(why));
+            }
+            now.fetch_add(120 * SECOND, Ordering::Relaxed);
+            resources.books.tick().unwrap();
+        }
+        (15, None)
+    }
+
+    #[test]
+    fn requester_whose_holds_expire_is_not_refused() {
+        assert_eq!(holds_before_refusal(Config::default()), (15, None));
+    }
+
+    #[test]
+    fn limit_of_a_requester_counts_both_directions_once_and_names_what_it_can_do() {
+        let quota = Quota {
+            uncommitted: Some(Duration::from_mins(10)),
+            ..Quota::default()
+        };
+        let (holds, why) = holds_before_refusal(Config {
+            policy: quota.into(),
+            ..Config::default()
+        });
+        let why = why.unwrap();
+        assert_eq!(
+            (holds, why.id, why.is_temporary),
+            (5, ErrorId::ResourceUnavailable, false)
+        );
+        assert!(
+            why.text
+                .contains("reserve again after 2027-01-15T09:00:00Z"),
+            "{}",
+            why.text
+        );
+        assert!(
+            !why.text.contains("commit with the request"),
+            "{}",
+            why.text
+        );
+    }
+}

@@ -81,7 +81,7 @@ fn instance() {
         repack_max: 0,
         policy: Quota {
             reservations: 1_000_000,
-            bytes: u64::MAX,
+            ..Quota::default()
         }
         .into(),
         ..Config::default()

@@ -268,7 +268,7 @@ mod tests {
         assert_eq!(left(&usage, 11), Duration::from_mins(3));
         usage.charge((me, at(11)), Duration::from_mins(2), limit);
         assert_eq!(left(&usage, 11), Duration::from_mins(5));
-        usage.charge((me, at(11)), Duration::from_mins(60), limit);
+        usage.charge((me, at(11)), Duration::from_hours(1), limit);
         assert_eq!(left(&usage, 11), limit);
         assert_eq!(left(&usage, 70), Duration::from_secs(10));
         assert_eq!(left(&usage, 72), Duration::ZERO);

@@ -14,7 +14,9 @@ use crate::plan::{CHANNEL, Plan, access};
 fn narrow() -> Plan {
     let mut plan = plan(3, false);
     let ports = plan.ports.get_mut(&B).unwrap();
-    ports.values_mut().for_each(|channels| *channels = 1);
+    for channels in ports.values_mut() {
+        *channels = 1;
+    }
     plan
 }
 
