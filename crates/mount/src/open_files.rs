@@ -186,7 +186,7 @@ impl WrittenFile {
         Ok(())
     }
 
-    /// Returns the effect when `process` closes one of the descriptors. A child closes the files that it inherits, and a
+    /// Returns the effect when `process` closes one of the descriptors. A child closes the files that it inherits. A
     /// shell closes files that it has moved to another number before the first write, once for each redirection. Such a
     /// file replaces an older one only when it is complete; under a new name, it is empty until then.
     pub(crate) fn at_close(&self, process: Option<u32>) -> AtClose {

@@ -1,11 +1,11 @@
-//! What a test logs.
+//! Log of a test.
 
 use std::cell::RefCell;
 use std::io;
 use std::sync::Once;
 
 thread_local! {
-    /// What this thread logs, while a test wants that.
+    /// Log of this thread, while a test reads it.
     static LOG: RefCell<Option<Vec<u8>>> = const { RefCell::new(None) };
 }
 

@@ -26,7 +26,7 @@ pub(crate) struct Record {
     pub(crate) nth: u64,
     /// True if an operator booked it, so that no policy applies.
     pub(crate) by_operator: bool,
-    /// What it may withhold from others; none after a commit, and if no limit applies.
+    /// Capacity that it may withhold from others; none after a commit, and if no limit applies.
     pub(crate) withheld: Option<Withheld>,
     hold_till: Timestamp,
     life: Lifecycle,
