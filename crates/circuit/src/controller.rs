@@ -32,8 +32,10 @@ pub struct Controller {
     inspect_at: Instant,
     /// Time that the last successful inspection has taken.
     inspection_took: Duration,
-    /// True if the last inspection failed.
-    has_inspect_failed: bool,
+    /// Fault of the last inspection, if it failed.
+    inspect_fault: Option<String>,
+    /// First call of [`Controller::poll_work`].
+    asked_first: Option<Instant>,
     /// Capacity of decreases whose guard times have not ended. No flow stands for circuits with damaged configurations.
     freed: FreedCapacity<Option<Flow>>,
     /// Time of the last call of [`Controller::poll_work`].
@@ -70,7 +72,8 @@ impl Controller {
             was_inspected: false,
             inspect_at: Instant::ZERO,
             inspection_took: Duration::ZERO,
-            has_inspect_failed: false,
+            inspect_fault: None,
+            asked_first: None,
             freed,
             asked_at: Instant::ZERO,
             events: VecDeque::new(),
@@ -153,6 +156,7 @@ impl Controller {
     pub fn poll_work(&mut self, now: Instant) -> Work {
         self.asked_at = now;
         if !self.was_inspected {
+            self.fail_unread(now);
             let is_due = self.inspect_at <= now;
             return if is_due {
                 Work::Inspect
@@ -293,8 +297,9 @@ impl Controller {
             Ok(standing) => standing,
             Err(why) => {
                 self.inspect_at = now + RETRY;
-                self.has_inspect_failed = true;
-                self.push_event(Event::InspectFailed(why.to_string()));
+                let why = why.to_string();
+                self.inspect_fault = Some(why.clone());
+                self.push_event(Event::InspectFailed(why));
                 return;
             }
         };
@@ -304,7 +309,7 @@ impl Controller {
         let found = standing.iter().map(|standing| (standing.id, standing));
         let mut found: BTreeMap<CircuitId, &InstalledCircuit> = found.collect();
         let mut news = Vec::new();
-        if mem::take(&mut self.has_inspect_failed) {
+        if self.inspect_fault.take().is_some() {
             news.push(Event::Inspected);
         }
         let capabilities = self.capabilities;
@@ -394,6 +399,20 @@ impl Controller {
         entry
             .filter(|entry| entry.stage == Stage::Kept)
             .ok_or_else(|| Misuse::UnknownCircuit(id).into())
+    }
+
+    /// Fails the circuits that begin after the first call, and have waited too long for a device that was never read.
+    /// Earlier circuits may carry packets.
+    fn fail_unread(&mut self, now: Instant) {
+        let first = *self.asked_first.get_or_insert(now);
+        let late = self.entries.values_mut().filter(|entry| {
+            let begin = entry.circuit.trc.start();
+            entry.stage == Stage::Kept && begin > first && now.since(begin) >= UNREAD_MAX
+        });
+        let last = self.inspect_fault.clone().unwrap_or_default();
+        let why = Error::NeverRead(last);
+        let events: Vec<Event> = late.map(|entry| entry.fail(now, &why)).collect();
+        events.into_iter().for_each(|event| self.push_event(event));
     }
 
     fn end_finished(&mut self, now: Instant) {
@@ -513,6 +532,8 @@ pub const EVENTS_MAX: usize = 16_384;
 const INSPECT_TIME: Duration = Duration::from_millis(250);
 /// Time after which an inspection that is due is made also without time before the next change.
 const INSPECT_PATIENCE: Duration = Duration::from_mins(5);
+/// Time for which a circuit may wait for a device that was never read.
+const UNREAD_MAX: Duration = Duration::from_mins(3);
 /// Interval of inspections.
 const INSPECT_INTERVAL: Duration = Duration::from_secs(30);
 /// Delay before a failed call is repeated.

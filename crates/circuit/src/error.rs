@@ -89,6 +89,11 @@ pub enum Error {
     /// The device did not answer the driver, for the given reason.
     #[error("the device does not answer: {0}")]
     Unreachable(String),
+    /// The device could not be read since the start, for the given reason.
+    #[error(
+        "the device could not be read since the start: {0}; make it available, and request the circuit again"
+    )]
+    NeverRead(String),
     /// The driver returned fewer results than changes.
     #[error("the driver gave no answer for this change")]
     NoAnswer,
@@ -370,7 +375,9 @@ impl Error {
                 | ProgramFault::NoAnswer => Cause::NoAnswer,
             },
             Self::Switch { fault, .. } if !fault.is_contact() => Cause::Refused,
-            Self::Switch { .. } | Self::Unreachable(_) | Self::NoAnswer => Cause::NoAnswer,
+            Self::Switch { .. } | Self::Unreachable(_) | Self::NeverRead(_) | Self::NoAnswer => {
+                Cause::NoAnswer
+            }
             Self::Foreign { .. } | Self::Occupied { .. } => Cause::Foreign,
             Self::Kernel { .. } | Self::Record { .. } => Cause::Host,
         }

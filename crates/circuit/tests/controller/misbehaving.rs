@@ -279,6 +279,38 @@ fn device_that_was_never_read_keeps_its_circuits() {
 }
 
 #[test]
+fn circuit_that_begins_at_a_device_that_is_never_read_fails_after_three_minutes() {
+    let mut world = World::calm();
+    world.put(circuit(1, "0s-900s 300M"));
+    world.put(circuit(2, "10s-900s 300M"));
+    world.put(circuit(3, "11s-900s 300M"));
+    fail(&world, true);
+    world.run(at(189_000));
+    assert_eq!(failures(&world.events), Vec::<&str>::new());
+    // the next attempt to read the device is at 190 s
+    world.run(at(190_000));
+    let failed = |event: &Event| {
+        let Event::Failed(id, why) = event else {
+            return None;
+        };
+        Some((id.0, why.contains("could not be read since the start: ")))
+    };
+    let all = |world: &World| world.events.iter().filter_map(failed).collect::<Vec<_>>();
+    assert_eq!(all(&world), [(2, true)]);
+    world.run(at(201_000));
+    // the first circuit may carry packets since before the start
+    assert_eq!(all(&world), [(2, true), (3, true)]);
+    fail(&world, false);
+    world.run(at(300_000));
+    let rate = |id| world.rate_at(CircuitId(id), world.now);
+    assert_eq!(
+        [1, 2, 3].map(rate),
+        [Some(Rate::from_mbps(300)), None, None]
+    );
+    assert_eq!(all(&world).len(), 2);
+}
+
+#[test]
 fn busy_device_is_inspected_after_five_minutes() {
     let mut controller = Controller::new(capabilities()).unwrap();
     assert_eq!(controller.poll_work(at(0)), Work::Inspect);
