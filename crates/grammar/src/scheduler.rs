@@ -226,10 +226,11 @@ pub struct Scheduler {
         hide_short_help = true
     )]
     pub reservations_max: usize,
-    /// Maximum time per user and hour to hold a whole link without a commit [default: 10m]
+    /// Maximum time per hour to hold a link without a commit [default: 10m]
     ///
-    /// The default is five times --hold if that is longer, and no limit for requesters of NSI. A hold counts for no longer
-    /// than the time that it reserves, by its share of the capacity of the link.
+    /// Each user has this time for each link. Without this option, users have five times --hold if that is longer, and
+    /// requesters of NSI have no limit. A hold counts for no longer than the time that it reserves, by its share of the
+    /// capacity of the link.
     #[arg(
         long,
         value_name = "DURATION",
