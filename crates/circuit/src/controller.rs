@@ -412,7 +412,9 @@ impl Controller {
         let last = self.inspect_fault.clone().unwrap_or_default();
         let why = Error::NeverRead(last);
         let events: Vec<Event> = late.map(|entry| entry.fail(now, &why)).collect();
-        events.into_iter().for_each(|event| self.push_event(event));
+        for event in events {
+            self.push_event(event);
+        }
     }
 
     fn end_finished(&mut self, now: Instant) {
