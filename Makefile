@@ -73,7 +73,7 @@ tidy: ## check the project rules
 lab: setup build ## open a shell between two hosts, 1 Gb/s and 100 ms apart
 	$(TARGET)/release/lighthaul lab shell --rate 1Gb/s --rtt 100ms
 crash: ## kill copies and cut the power of disks at random moments, for a minute; SEED=NUMBER repeats a run
-	$(CARGO) build --locked --package lighthaul-cli --bin lighthaul
+	$(CARGO) build --locked --workspace --features lighthaul-cli/full --bin lighthaul
 	$(CARGO) xtask crash --program $(TARGET)/debug/lighthaul $(CRASH) $(if $(SEED),--seed $(SEED))
 sim: ## run every protocol in random worlds for a minute, then signaling between domains; print seeds and counts
 	$(CARGO) xtask sim
